@@ -27,7 +27,8 @@ from stoker.mesh.broker import budgets
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.recording import ring_files
 from stoker.mesh.replica import cluster_limits
-from stoker.mesh.server import watts_file
+from stoker.mesh.server import level_pin, watts_file
+from stoker.mesh.server.level_pin import LevelPin
 from stoker.mesh.server.watts_file import StatedWatts
 from stoker.mesh.wire.request_signature import RequestPolicy
 from stoker.native.setting import bare
@@ -51,6 +52,7 @@ TABLES: Mapping[str, Any] = {
     "budgets": Budgets,
     "requests": RequestPolicy,
     "limits": LimitsTable,
+    "upgrade": LevelPin,
 }
 """Name of each table -> its type."""
 
@@ -79,6 +81,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "budgets": budgets.check,
     "models": watts_file.check,
     "limits": _check_limits,
+    "upgrade": level_pin.check,
 }
 """Name of a table -> what raises BadRequest for values that fit their types and make no sense."""
 

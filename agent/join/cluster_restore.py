@@ -110,8 +110,8 @@ def _with_own_keys(own: Users, former: Users) -> Users:
 def _begin_behind(made: StateFolder, cluster: ClusterFile, state: Snapshot, backup_ns: int) -> None:
     """Have the log begin behind the state of the backup, by the genesis that names it."""
     accounts = users.accounts(startup.load_users(made))
-    limits = state.config.limits
-    plain = new_cluster.founding(cluster.cluster, cluster.scheduler_public_key, limits, accounts)
+    begins_as = state.config.limits, accounts, state.config.level
+    plain = new_cluster.founding(cluster.cluster, cluster.scheduler_public_key, *begins_as)
     begins: Genesis = msgspec.structs.replace(plain, origin=origin.of(state, backup_ns))
     durable_file.replace(made.genesis, sealed_json.encode(begins))
     SnapshotFolder(made.scheduler).save(msgspec.structs.replace(state, cluster=cluster.cluster))

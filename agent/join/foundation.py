@@ -36,15 +36,18 @@ def found(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     from stoker.mesh.log.genesis import Genesis
     from stoker.mesh.replica import cluster_limits
     from stoker.mesh.replica.new_cluster import founding_several
+    from stoker.mesh.server import level_pin
 
     servers = (*cluster.servers, *joins.servers(joins.load(where.joins)))
     table = _with_admins(startup.load_users(where), servers)
-    limits = cluster_limits.read(where.root / "config.toml")
-    keys = [each.scheduler for each in servers]
-    genesis = founding_several(cluster.cluster, keys, limits, users.accounts(table))
+    settings = where.root / "config.toml"
+    limits, level = cluster_limits.read(settings), level_pin.read(settings).newest
+    keys, begins = [each.scheduler for each in servers], None
     if where.genesis.exists():  # the state of a backup is that of all servers
-        begins = state_folder.read_json(where.genesis, Genesis).origin
-        genesis = msgspec.structs.replace(genesis, origin=begins)
+        found = state_folder.read_json(where.genesis, Genesis)
+        begins, level = found.origin, found.level if found.origin is not None else level
+    genesis = founding_several(cluster.cluster, keys, limits, users.accounts(table), level)
+    genesis = msgspec.structs.replace(genesis, origin=begins)
     users.save(where.users, table)
     durable_file.replace(where.genesis, sealed_json.encode(genesis))
     return _complete(where, cluster, servers)

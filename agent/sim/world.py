@@ -17,8 +17,8 @@ from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.roster_changer import RosterChanger
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.agent.sim.users import SimUser
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import Genesis, RosterMember
-from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.mesh.sim import stream_faults
 from stoker.mesh.sim.keyed_hash import KeyedHash
 from stoker.mesh.sim.log_audit import LogAudit
@@ -88,8 +88,9 @@ class World:
         shape = self.shape
         keys = [KeyedHash(f"U{number}") for number in range(shape.schedulers + shape.spares)]
         everybody = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
+        level = BUILD.newest
         founders = everybody[: shape.schedulers]
-        genesis = Genesis(CLUSTER, LIMITS, founders, FORMATS, {})
+        genesis = Genesis(CLUSTER, LIMITS, founders, FORMATS[level], {}, level=level)
         self.audit = LogAudit(genesis)
         opened = OpenedEntries()
         watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers, opened)

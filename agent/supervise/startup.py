@@ -276,10 +276,12 @@ def _found(where: StateFolder, cluster: ClusterFile) -> None:
     """Write the genesis; its modules, with the core, are loaded for a first start alone."""
     from stoker.mesh.replica import cluster_limits
     from stoker.mesh.replica.new_cluster import founding
+    from stoker.mesh.server import level_pin
 
-    limits = cluster_limits.read(where.root / "config.toml")
+    settings = where.root / "config.toml"
+    limits, level = cluster_limits.read(settings), level_pin.read(settings).newest
     accounts = users.accounts(load_users(where))
-    made = founding(cluster.cluster, cluster.scheduler_public_key, limits, accounts)
+    made = founding(cluster.cluster, cluster.scheduler_public_key, limits, accounts, level)
     durable_file.replace(where.genesis, sealed_json.encode(made))
 
 

@@ -14,12 +14,15 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
-FORMAT = 15
+FORMAT = FORMATS[BUILD.newest].entry
+_READ = frozenset(each.entry for each in FORMATS.values())
+"""The formats of all levels that this build supports."""
 HASH_BYTES = 32
 NO_HASH = bytes(HASH_BYTES)
 ENTRY_BYTES_MAX = 256 * 1024
@@ -151,6 +154,12 @@ class RosterBlob(Record, tag="roster", frozen=True):
     member: RosterMember
 
 
+class FeatureLevelBlob(Record, tag="feature_level", frozen=True):
+    """A higher feature level, from the next entry on."""
+
+    level: int
+
+
 class AdminBlob(Record, tag="admin", frozen=True):
     """An administrator's request, which this entry carries out; the state needs nothing of it.
 
@@ -175,6 +184,7 @@ Blob = (
     | GenesisBlob
     | TermBlob
     | RosterBlob
+    | FeatureLevelBlob
     | AdminBlob
     | Setting
 )
@@ -216,6 +226,15 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
 
+class _Numbered(Record, frozen=True):
+    """The beginning of an entry of any format."""
+
+    format: int
+
+
+_numbered = msgspec.msgpack.Decoder(_Numbered)
+
+
 class Sealed(NamedTuple):
     """The bytes of an entry in the log, and the hash that the next entry names."""
 
@@ -238,11 +257,13 @@ def unseal(seq: int, data: bytes) -> Opened:
         raise Corrupt(f"log entry {seq}: the checksum of its {len(data)} bytes does not match")
     body = rest[SIGNATURE_BYTES:]
     try:
+        found = _numbered.decode(body).format
+        if found not in _READ:
+            read = ", ".join(map(str, sorted(_READ)))
+            raise Corrupt(f"log entry {seq} has format {found}, this version reads {read}")
         entry = _decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise Corrupt(f"log entry {seq}: {error}") from None
-    if entry.format != FORMAT:
-        raise Corrupt(f"log entry {seq} has format {entry.format}, this version reads {FORMAT}")
     digest = hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
     return Opened(entry, digest, rest[:SIGNATURE_BYTES])
 
@@ -261,6 +282,13 @@ def genesis_of(entry: Entry) -> Genesis | None:
     """Return the genesis that an entry states, if it states one."""
     blobs = entry.blobs
     return blobs[0].genesis if blobs and isinstance(blobs[0], GenesisBlob) else None
+
+
+def level_of(entry: Entry) -> int:
+    """Return the feature level that an entry states; 0 if it states none."""
+    if (genesis := genesis_of(entry)) is not None:
+        return genesis.level
+    return next((blob.level for blob in entry.blobs if isinstance(blob, FeatureLevelBlob)), 0)
 
 
 def chained(before: bytes, data: bytes) -> bytes:

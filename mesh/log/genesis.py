@@ -31,8 +31,12 @@ VACANT = RosterMember(0, "")
 """A place of the roster whose scheduler has left; the others keep theirs."""
 
 
+FIRST_LEVEL = 1
+"""The feature level of clusters whose genesis names none."""
+
+
 class Formats(msgspec.Struct, frozen=True):
-    """Formats of the records that replicas exchange; a replica of others does not join."""
+    """Formats of the records that replicas exchange, as the feature level of a cluster has them."""
 
     entry: int
     snapshot: int
@@ -63,6 +67,8 @@ class Genesis(msgspec.Struct, frozen=True, omit_defaults=True):
     formats: Formats
     accounts: dict[str, Account]
     origin: Origin | None = None
+    level: int = FIRST_LEVEL
+    """The feature level with which the cluster begins."""
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,6 +82,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     accounts: dict[str, Account]
     restored_ns: int = 0
     """The time of the entry with which a restored cluster began; 0 for any other cluster."""
+    level: int = FIRST_LEVEL
+    """The feature level, by which all replicas judge."""
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -111,5 +119,10 @@ def check(genesis: Genesis) -> None:
 def first_config(genesis: Genesis) -> ClusterConfig:
     """Return the configuration that this genesis begins."""
     return ClusterConfig(
-        digest(genesis), genesis.limits, genesis.schedulers, genesis.formats, genesis.accounts
+        digest(genesis),
+        genesis.limits,
+        genesis.schedulers,
+        genesis.formats,
+        genesis.accounts,
+        level=genesis.level,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from stoker.mesh.log.entry import Entry
+from stoker.mesh.replica.entry_step import EntryStep
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import StateChanged
 from stoker.scheduler.nouns import NOT_BEGUN, JobState, Outcome
@@ -50,3 +51,10 @@ def preempted(effect: StateChanged, entry: Entry) -> str:
         why = f"{why}, " if why else ""
         return f"preempted: {why}job {command.beneficiary} needs the room"
     return f"preempted: {why or 'room was needed'}"
+
+
+def asked_for(effect: StateChanged, record: Job, step: EntryStep) -> str:
+    """Return the words of a person, or of the leader that gave up a node, about this change."""
+    if effect.reason == Reason.NODE_EVICTED:
+        return step.evicted.get(effect.node, "")
+    return record.stopped_for if effect.reason == Reason.CANCEL_REQUESTED else ""

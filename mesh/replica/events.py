@@ -80,6 +80,16 @@ class RosterChange(NamedTuple):
     """The request itself, for the log's trail."""
 
 
+class Upgrade(NamedTuple):
+    """An administrator raises the feature level, to the newest one that any scheduler supports."""
+
+    token: Any
+    servers: Mapping[int, str]
+    """The host of each scheduler, by the scheduler's number."""
+    says: AdminBlob | None = None
+    """The request itself, for the log's trail."""
+
+
 class AccountsRead(NamedTuple):
     """The accounts of all users, as the operator's table has them now."""
 
@@ -313,6 +323,7 @@ Event = (
     | Admin
     | NodeRemoval
     | RosterChange
+    | Upgrade
     | AccountsRead
     | CancelRequested
     | Remove

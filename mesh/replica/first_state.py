@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stoker.mesh.log import feature_level
 from stoker.mesh.log.genesis import Genesis, digest
 from stoker.mesh.replica import origin
 from stoker.mesh.replica.snapshots import Snapshot
@@ -19,6 +20,7 @@ def first_state(genesis: Genesis, snapshot: Snapshot | None) -> ReplicaState:
     if snapshot is None:
         return ReplicaState(genesis.cluster, digest(genesis))
     origin.check(genesis, snapshot)
+    feature_level.check(snapshot.config.level, feature_level.BUILD, "the state has feature level")
     state = ReplicaState.restore(msgspec.structs.replace(snapshot, cluster=genesis.cluster))
     state.genesis = digest(genesis)
     return state

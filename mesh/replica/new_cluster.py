@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The genesis of a new cluster, and the formats of this version that it names."""
+"""The genesis of a new cluster, and the feature level with which it begins."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from typing import Final
 
 import msgspec
 
-from stoker.mesh.log import entry, genesis
-from stoker.mesh.log.genesis import Formats, Genesis, RosterMember, member_number
-from stoker.mesh.replica import snapshots
-from stoker.mesh.wire import command
+from stoker.mesh.log import genesis
+from stoker.mesh.log.feature_level import BUILD, FORMATS
+from stoker.mesh.log.genesis import Genesis, RosterMember, member_number
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account
-
-FORMATS: Final = Formats(entry.FORMAT, snapshots.FORMAT, command.FORMAT)
 
 SIZES: Final = (1, 3, 5)
 """The numbers of schedulers that a cluster may have."""
 
 
 def founding(
-    cluster: str, public_key: str, limits: Limits, accounts: Mapping[str, Account]
+    cluster: str,
+    public_key: str,
+    limits: Limits,
+    accounts: Mapping[str, Account],
+    level: int = BUILD.newest,
 ) -> Genesis:
     """Return the genesis of a cluster with one scheduler; errors are as in `founding_several`."""
-    return founding_several(cluster, (public_key,), limits, accounts)
+    return founding_several(cluster, (public_key,), limits, accounts, level)
 
 
 def founding_several(
-    cluster: str, public_keys: Sequence[str], limits: Limits, accounts: Mapping[str, Account]
+    cluster: str,
+    public_keys: Sequence[str],
+    limits: Limits,
+    accounts: Mapping[str, Account],
+    level: int = BUILD.newest,
 ) -> Genesis:
     """Return the genesis of a cluster; BadRequest if it cannot be founded.
 
@@ -41,7 +46,8 @@ def founding_several(
     if len(public_keys) not in SIZES:
         raise BadRequest(f"a cluster has 1, 3 or 5 schedulers, not {len(public_keys)}")
     roster = tuple(RosterMember(member_number(each), each) for each in public_keys)
-    made = Genesis(cluster, limits, roster, FORMATS, dict(sorted(accounts.items())))
+    ordered = dict(sorted(accounts.items()))
+    made = Genesis(cluster, limits, roster, FORMATS[level], ordered, level=level)
     if genesis.size(made) > genesis.GENESIS_BYTES_MAX:
         made = msgspec.structs.replace(made, accounts={})
     genesis.check(made)

@@ -50,7 +50,7 @@ def check(genesis: Genesis, snapshot: Snapshot) -> None:
     begins = genesis.origin
     if begins is not None:
         former = msgspec.structs.replace(plain(snapshot), cluster=begins.cluster)
-        if of(former, begins.backup_ns) == begins:
+        if of(former, begins.backup_ns) == begins and snapshot.config.level == genesis.level:
             return
     raise Corrupt("the snapshot follows from another genesis than that of this cluster")
 

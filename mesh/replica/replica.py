@@ -12,7 +12,9 @@ from typing import Any
 
 from stoker.mesh.identity.identity import Checks, Signs, Verifier
 from stoker.mesh.log import entry as entries
-from stoker.mesh.log.entry import Opened, SnapshotBlob, SnapshotPointBlob
+from stoker.mesh.log import feature_level
+from stoker.mesh.log.entry import Opened
+from stoker.mesh.log.feature_level import BeyondRange
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant, LogTime
@@ -29,23 +31,24 @@ from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.log.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers import proposals
 from stoker.mesh.replica.peers.answer_right import AnswerRight
 from stoker.mesh.replica.peers.handover import Handover
 from stoker.mesh.replica.peers.replica_peers import ReadEnvelope, ReplicaPeers
-from stoker.mesh.replica.peers.roster_proposals import RosterProposals
 from stoker.mesh.replica.peers.voter import Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.requests.account_updates import AccountUpdates
 from stoker.mesh.replica.requests.job_gets import JobGets
 from stoker.mesh.replica.requests.user_works import UserWorks
 from stoker.mesh.replica.requests.waiters import Waiters
+from stoker.mesh.replica.snapshot_records import SnapshotRecords
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.status_line import status_line
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
 from stoker.mesh.replica.works import request_defects
 from stoker.mesh.replica.works.user_room import to_forget
-from stoker.mesh.replica.works.work import InFlight, SnapshotWork, TickWork
+from stoker.mesh.replica.works.work import InFlight, TickWork
 from stoker.mesh.wire.peer_messages import read_envelope as read_peer
 from stoker.native.errors import Corrupt, Unavailable
 
@@ -75,7 +78,8 @@ class Replica:
         self._outage = LogOutage(settings.seed)
         roster = Roster(open_key, settings.genesis.schedulers, settings.roster)
         several = len(settings.genesis.schedulers) > 1
-        self.tail = self._tail = tail = HeldTail(state, roster, keeps=several)
+        supports = settings.supports
+        self.tail = self._tail = tail = HeldTail(state, roster, keeps=several, supports=supports)
         place = max(0, roster.place(settings.leader, state))
         self._leadership = Leadership(state, signer, outbox, place=place)
         self._appends = AppendPipeline(
@@ -109,19 +113,29 @@ class Replica:
         self._repaired: HeldEntry | None = None
         self._repair_name = ""
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
-        self._compaction = LogCompaction(plan, state, outbox)
+        self._compaction = compaction = LogCompaction(plan, state, outbox)
+        way = compaction, self._peers, self._leadership
+        self._snapshots = SnapshotRecords(*way, self._appends, self._outage)
         self._accounts = AccountUpdates(state)
         self._gets = JobGets(state, Waiters(settings.budgets.waiters), outbox)
         self._works = UserWorks(settings, state, self._outage, self._appends.room, outbox)
         self.watch = NodeWatch(state, self._appends, outbox, settings.began_ns)
         decides = self._leadership, self._appends
         self.nodes = NodeRequests(state, *decides, self.watch, outbox=outbox, watts=settings.watts)
-        chain = settings.leader, state, roster, self._peers.pledges
-        self._rosters = RosterProposals(*chain, appends=self._appends, outbox=outbox)
+        self._proposals = proposals.handlers(state, roster, self._peers, self._appends, outbox)
         self._handlers = self._event_handlers()
-        if several:
-            self._leadership.role = "following"
-            self._peers.remember(held, snapshot)
+        self._leadership.role = "following" if several else "waiting"
+        self._remember(held, snapshot)
+
+    def _remember(self, held: tuple[tuple[int, bytes], ...], snapshot: Snapshot | None) -> None:
+        """Hold again what the disk has, unless it leads beyond what this replica supports."""
+        supports = self.settings.supports
+        try:
+            feature_level.check(self.state.level, supports, "the state here has feature level")
+            if not self._peers.alone:
+                self._peers.remember(held, snapshot)
+        except BeyondRange as error:
+            self._go_no_further(error)
 
     def _event_handlers(self) -> dict[type, Callable[[Any, Instant], None]]:
         """Return the handler of each kind of event."""
@@ -129,7 +143,7 @@ class Replica:
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
             events.NodeRemoval: self._for_the_leader(self.watch.remove),
-            events.RosterChange: self._for_the_leader(self._rosters.wanted),
+            **{kind: self._for_the_leader(made) for kind, made in self._proposals.items()},
             events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,
@@ -146,7 +160,7 @@ class Replica:
             events.LogFailed: lambda event, now: self._log_failed(event.why, event.last, now),
             events.AppendDone: self._append_done,
             events.AppendFull: self._append_full,
-            events.SnapshotSaved: self._snapshot_saved,
+            events.SnapshotSaved: self._snapshots.saved,
             events.SnapshotFailed: lambda event, now: self._compaction.failed(),
             events.Trimmed: lambda event, now: self._compaction.trimmed(event.seq),
             events.TrimFailed: lambda event, now: self._compaction.trim_failed(),
@@ -252,8 +266,13 @@ class Replica:
             self._outbox.reply(event.token, request_defects.refusal(error))
 
     def _peer_message(self, event: events.PeerMessage, now: Instant) -> None:
-        self._peers.receive(event.data, now)
-        self._record_snapshot(now)
+        if self._leadership.beyond and self._leadership.halted:
+            return
+        try:
+            self._peers.receive(event.data, now)
+        except BeyondRange as error:
+            self._go_no_further(error)
+        self._snapshots.record_agreed(now)
 
     # --- appends ----------------------------------------------------------------------------------
 
@@ -337,7 +356,9 @@ class Replica:
 
     def _log_contradicts(self, seq: int, error: Corrupt) -> None:
         """Halt; among several schedulers, the server may only be behind, or another has more."""
-        if self._peers.alone or not isinstance(error, LogGap | BrokenChain):
+        if isinstance(error, BeyondRange):
+            self._go_no_further(error)
+        elif self._peers.alone or not isinstance(error, LogGap | BrokenChain):
             self._halt(error.message)
         elif self._reading.passes_orphans and isinstance(error, BrokenChain):
             self.count("entry_orphan")
@@ -447,6 +468,8 @@ class Replica:
         for data in entries:
             try:
                 self._follower.adopt(data, replaces=replaces)
+            except BeyondRange:
+                raise
             except Corrupt:
                 self.count("fetched_refused")
                 return
@@ -462,6 +485,12 @@ class Replica:
             self.watch.begin(now, None if self._peers.alone else self._peers.pledges.others_ns)
         self._leadership.lead(term)
         self._appends.flush(now)
+
+    def _go_no_further(self, error: BeyondRange) -> None:
+        """Halt in front of a feature level that this replica does not support: it hears nobody and
+        writes nothing from then on, so that another build can go on with what it has."""
+        self._leadership.beyond = error.message
+        self._halt(error.message)
 
     def _halt(self, reason: str) -> None:
         self._leadership.halt(reason)
@@ -483,20 +512,11 @@ class Replica:
         if self.role == "electing" and self.state.term == self._appends.elected:
             self._lead(self.state.term, now)
         if self._leadership.leads:
-            self._compact_if_due(now)
+            self._snapshots.take_if_due()
             self._forget_if_due()
             self._appends.flush(now)
         elif not self._peers.alone and not self._appends.idle:
             self._appends.drop_passed(self.right.not_leader())
-
-    def _compact_if_due(self, now: Instant) -> None:
-        """Take a snapshot; among several schedulers, state the point at which all take one."""
-        if self._compaction.is_due():
-            if self._peers.alone:
-                self._compaction.start()
-            else:
-                self._compaction.begin()
-                self._appends.put_first(SnapshotWork(SnapshotPointBlob()))
 
     def _apply(self, held: HeldEntry, sent: InFlight | None, now: Instant) -> None:
         """Apply an entry; if it is this replica's, tell nodes, then answer those who wait."""
@@ -528,21 +548,6 @@ class Replica:
             if self.settings.tells:
                 self._outbox.put(events.EntryTold(entry, applied.changes))
             self._compaction.recorded(self._tail.trim_to(applied))
-
-    def _snapshot_saved(self, event: events.SnapshotSaved, now: Instant) -> None:
-        blob = SnapshotBlob(event.seq, event.digest, event.place, event.agreed)
-        if self._peers.alone:
-            self._compaction.saved(event.seq, full=bool(self._outage.full))
-            self._appends.enqueue(SnapshotWork(blob), now)
-        else:
-            self._peers.saved(blob)
-            self._record_snapshot(now)
-
-    def _record_snapshot(self, now: Instant) -> None:
-        """Record in the log that a majority has the newest snapshot, so that it can be trimmed."""
-        if (blob := self._peers.take_agreed()) is not None and self._leadership.leads:
-            self._compaction.saved(blob.seq, full=bool(self._outage.full))
-            self._appends.enqueue(SnapshotWork(blob), now)
 
     # --- time -------------------------------------------------------------------------------------
 

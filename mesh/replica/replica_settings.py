@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.log.feature_level import BUILD, FeatureRange
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.held_entries import Rank
 from stoker.scheduler.hints import ModelPower
@@ -59,6 +60,9 @@ class ReplicaSettings:
     """The newest term that this replica has promised to follow, as its disk has it."""
     floor: tuple[int, int] = (0, 0)
     """The term and index of the best chain that this replica has forgotten, as its disk has it."""
+
+    supports: FeatureRange = BUILD
+    """The feature levels that this replica takes part in."""
 
     tells: bool = False
     """True to have each entry of this leader followed by a EntryTold, for telemetry."""

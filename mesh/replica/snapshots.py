@@ -16,12 +16,15 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.mesh.log.entry import NO_HASH
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import ClusterConfig
 from stoker.native import durable_file
 from stoker.native.errors import Corrupt
 from stoker.scheduler.nouns import Record
 
-FORMAT = 10
+FORMAT = FORMATS[BUILD.newest].snapshot
+_READ = frozenset(each.snapshot for each in FORMATS.values())
+"""The formats of all levels that this build supports."""
 KEPT = 2
 """The number of files that are kept; the older one is for a damaged newest one."""
 _MAGIC = b"stoker snapshot\n"
@@ -53,6 +56,16 @@ class Snapshot(Record, frozen=True):
     """The digest of all effects so far."""
 
 
+class _Numbered(Record, frozen=True):
+    """The beginning of a snapshot of any format."""
+
+    format: int
+
+
+class OtherFormat(Corrupt):
+    """A whole snapshot in a format that this build does not read; nothing is damaged."""
+
+
 class Encoded(NamedTuple):
     """A snapshot as the bytes of a file, with the digest that the log records."""
 
@@ -70,6 +83,7 @@ class FoundSnapshots(NamedTuple):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Snapshot)
+_numbered = msgspec.msgpack.Decoder(_Numbered)
 
 
 def encode(snapshot: Snapshot) -> Encoded:
@@ -85,7 +99,8 @@ def agreement(snapshot: Snapshot) -> bytes:
 
 
 def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
-    """Return the snapshot and its digest; Corrupt unless `encode` made exactly these bytes."""
+    """Return the snapshot and its digest; Corrupt unless `encode` made exactly these bytes, and
+    OtherFormat if that of another build did."""
     head = len(_MAGIC) + _DIGEST_BYTES
     digest, body = data[len(_MAGIC) : head], data[head:]
     if not data.startswith(_MAGIC):
@@ -93,12 +108,13 @@ def decode(data: bytes, what: str = "snapshot") -> tuple[Snapshot, bytes]:
     if hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
         raise Corrupt(f"{what} is damaged: its {len(data)} bytes do not match its digest")
     try:
-        snapshot = _decoder.decode(body)
+        found = _numbered.decode(body).format
+        if found not in _READ:
+            read = ", ".join(map(str, sorted(_READ)))
+            raise OtherFormat(f"{what} has format {found}, this version reads {read}")
+        return _decoder.decode(body), digest
     except msgspec.MsgspecError as error:
         raise Corrupt(f"{what}: {error}") from None
-    if snapshot.format != FORMAT:
-        raise Corrupt(f"{what} has format {snapshot.format}, this version reads {FORMAT}")
-    return snapshot, digest
 
 
 class SnapshotFolder:
@@ -152,11 +168,14 @@ class SnapshotFolder:
         return next(reversed(self._files()), None)
 
     def newest(self, cluster: str) -> FoundSnapshots:
-        """Return the newest good file; raise Corrupt if that belongs to another cluster."""
+        """Return the newest good file; raise Corrupt if that belongs to another cluster, or if a
+        newer one is whole and of another format: an older state would not be this replica's."""
         damaged: list[str] = []
         for file in reversed(self._files()):
             try:
                 snapshot, digest = decode(file.read_bytes(), str(file))
+            except OtherFormat:
+                raise
             except (Corrupt, OSError) as error:
                 damaged.append(str(error))
                 continue

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from stoker.mesh.log import entry as entries
-from stoker.mesh.log import roster_change
+from stoker.mesh.log import feature_level, roster_change
 from stoker.mesh.log.entry import (
     AccountBlob,
     AdminBlob,
@@ -22,6 +22,7 @@ from stoker.mesh.log.entry import (
     DrainBlob,
     Entry,
     EvictBlob,
+    FeatureLevelBlob,
     GenesisBlob,
     JobBlob,
     LimitsBlob,
@@ -34,6 +35,7 @@ from stoker.mesh.log.entry import (
     SnapshotPointBlob,
     TermBlob,
 )
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest
 from stoker.mesh.replica import (
     attempt_words,
@@ -45,6 +47,7 @@ from stoker.mesh.replica import (
 )
 from stoker.mesh.replica.changes import Applied, ToldOutcome
 from stoker.mesh.replica.entry_step import EntryStep
+from stoker.mesh.replica.raw_start import StartRaw
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
 from stoker.scheduler.book import Attempt, Book, Eviction, Job
@@ -68,13 +71,10 @@ from stoker.scheduler.nouns import (
     Account,
     Decision,
     ForgetJob,
-    Gang,
     Outcome,
-    Owner,
     ReleaseJob,
     StartJob,
     StopJob,
-    TaskRecord,
     TrustSchedulers,
 )
 from stoker.scheduler.reasons import Reason, sentence
@@ -85,15 +85,6 @@ LEARN_FROM = 16
 UNFOUNDED = Limits(*(1,) * len(Limits._fields))
 """The limits of a state before its genesis, which takes nothing but the first term."""
 LOST_WITH_NODE = "its node rebooted or was given up"
-
-
-class StartRaw(TaskRecord, tag="start", frozen=True):
-    """A StartJob whose spec has the bytes of the log and is not decoded."""
-
-    decision: Decision
-    owner: Owner
-    spec: msgspec.Raw
-    gang: Gang | None = None
 
 
 class ReplicaState:
@@ -155,6 +146,11 @@ class ReplicaState:
         return self.config.schedulers if self.config is not None else ()
 
     @property
+    def level(self) -> int:
+        """The feature level, by which all replicas judge; the oldest one before the genesis."""
+        return self.config.level if self.config is not None else BUILD.oldest
+
+    @property
     def accounts(self) -> Mapping[str, Account]:
         """The accounts of users by name; none before the genesis."""
         return self.config.accounts if self.config is not None else {}
@@ -185,7 +181,7 @@ class ReplicaState:
     def snapshot(self) -> Snapshot:
         """Return the whole state; equal states give equal snapshots."""
         return Snapshot(
-            snapshots.FORMAT,
+            FORMATS[self.level].snapshot,
             self.cluster,
             self.seen,
             self.index,
@@ -305,6 +301,8 @@ class ReplicaState:
             step.applied.is_snapshot_point = True
         elif isinstance(blob, RosterBlob):
             self._change_roster(step)
+        elif isinstance(blob, FeatureLevelBlob):
+            self._raise_level(blob.level)
         elif not isinstance(blob, GenesisBlob | TermBlob | AdminBlob):
             self._take_setting(blob, step)
 
@@ -366,6 +364,15 @@ class ReplicaState:
             told = TrustSchedulers(roster_change.keys(schedulers))
             for node in self.book.nodes:
                 step.act(node, told)
+
+    def _raise_level(self, level: int) -> None:
+        """Take a higher feature level; a lower one does nothing anywhere."""
+        feature_level.check(level, BUILD, "the log raises the feature level to")
+        if level <= self.level:
+            self.refuse("feature_level")
+        else:
+            made, config = FORMATS[level], self._configured()
+            self.config = msgspec.structs.replace(config, level=level, formats=made)
 
     def _set_account(self, blob: AccountBlob) -> None:
         config = self._configured()
@@ -489,7 +496,7 @@ class ReplicaState:
         if effect.reason == Reason.AFTER_FAILED:
             unmet = followed_jobs.unmet_text(self.core, self.book, effect.job)
             return unmet or sentence(effect.reason)
-        detail = _detail(effect, record, step)
+        detail = attempt_words.asked_for(effect, record, step)
         text = (
             f"{sentence(effect.reason)}: {detail}"
             if detail
@@ -583,10 +590,3 @@ class ReplicaState:
     @staticmethod
     def _duplicate(effect: Duplicate, step: EntryStep) -> None:
         step.applied.submitted[effect.command] = effect.job
-
-
-def _detail(effect: StateChanged, record: Job, step: EntryStep) -> str:
-    """Return the words of a person, or of the leader that gave up a node, about this change."""
-    if effect.reason == Reason.NODE_EVICTED:
-        return step.evicted.get(effect.node, "")
-    return record.stopped_for if effect.reason == Reason.CANCEL_REQUESTED else ""

@@ -15,6 +15,8 @@ def status_line(leadership: Leadership, outage: LogOutage, *, is_member: bool) -
     """Return the status of a replica; `is_member` is true if it is in the roster."""
     if leadership.halted:
         return f"blocked: halted: {leadership.why}"
+    if leadership.beyond:
+        return f"blocked: {leadership.beyond}"
     if not is_member:
         return f"waiting: {OUT_OF_ROSTER}"
     if outage.is_down:

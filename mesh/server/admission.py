@@ -12,6 +12,7 @@ from operator import attrgetter
 
 import msgspec
 
+from stoker.mesh.replica.works.array_bound import JOBS_MAX
 from stoker.mesh.server.admission_conditions import check_conditions
 from stoker.mesh.server.admission_devices import check_devices
 from stoker.mesh.wire.job_request import Afters, JobRequest, job_spec
@@ -38,9 +39,6 @@ NAME_CHARS_MAX = 128
 KEY_CHARS_MAX = 128
 LAUNCH_KEY_CHARS_LEAST = 16
 MODEL_BYTES_MAX = 128
-ARRAY_MAX = 10_000
-"""The most jobs in one array: fewer than the ended jobs that are kept, so that the ends of all can
-be read, and so few that other submits wait a second while they are numbered in a row."""
 RESTARTS = 3
 """The further attempts of a job whose restart policy names no number."""
 ARRAY_INDEX_MAX = (1 << 31) - 1
@@ -194,8 +192,8 @@ def _check_afters(afters: Afters) -> None:
 
 
 def _check_array(request: JobRequest) -> None:
-    if len(request.array) > ARRAY_MAX:
-        raise BadRequest(f"array has {len(request.array)} jobs, at most {ARRAY_MAX}")
+    if len(request.array) > JOBS_MAX:
+        raise BadRequest(f"array has {len(request.array)} jobs, at most {JOBS_MAX}")
     if len(set(request.array)) != len(request.array):
         raise BadRequest("array names an index twice")
     for index in (min(request.array, default=0), max(request.array, default=0)):

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stoker import __version__
 from stoker.mesh.log import roster_change
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.fence import FENCE_ID, FENCE_TAINT
@@ -148,6 +149,10 @@ def cluster_view(
         formats=msgspec.structs.asdict(config.formats),
         position=position(replica),
         log=log,
+        level=config.level,
+        oldest=replica.settings.supports.oldest,
+        newest=replica.settings.supports.newest,
+        version=__version__,
     )
 
 

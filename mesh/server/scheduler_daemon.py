@@ -40,7 +40,7 @@ from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.mesh.server import boot_record, notify, scheduler_options, watts_file
+from stoker.mesh.server import boot_record, level_pin, notify, scheduler_options, watts_file
 from stoker.mesh.server.audit_desk import AuditDesk
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.departures_file import DeparturesFile
@@ -212,6 +212,7 @@ class SchedulerDaemon:
             known_tail=self.record.tail,
             promised=word.promised,
             floor=word.floor,
+            supports=level_pin.read(self.options.state / "config.toml"),
             tells=True,
             began_ns=boot_record.began_ns(self.folder.path, boot_record.boot_id(), boot_ns()),
         )

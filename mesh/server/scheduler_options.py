@@ -17,8 +17,8 @@ from stoker.mesh.connection.process_connection import key_file
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import genesis
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import Genesis, member_number
-from stoker.mesh.replica.new_cluster import FORMATS
 from stoker.native.errors import BadRequest, Corrupt
 
 DISK_RESERVE_BYTES = 64 << 20
@@ -90,8 +90,12 @@ def read_genesis(state: Path, cluster: ClusterRecord) -> Genesis:
         genesis.check(found)
     except (OSError, msgspec.MsgspecError, BadRequest) as error:
         raise Corrupt(f"{file}: {error}", hint="Restore it from a backup") from None
-    if found.formats != FORMATS:
-        raise Corrupt(f"{file} has {found.formats}, this version reads {FORMATS}")
+    if found.formats != FORMATS.get(found.level):
+        raise Corrupt(
+            f"{file} founds a cluster of feature level {found.level} with {found.formats}, and this"
+            f" version supports {BUILD.text}",
+            hint="Use a stoker that supports this level; docs/operator/cluster.md has the way",
+        )
     if found.cluster != cluster.cluster:
         raise Corrupt(f"{file} founds cluster {found.cluster}, this is {cluster.cluster}")
     return found

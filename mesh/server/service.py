@@ -25,6 +25,7 @@ from stoker.mesh.replica.events import (
     ReadRequested,
     Remove,
     RosterChange,
+    Upgrade,
 )
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.work import AdminApplied, Removed
@@ -76,8 +77,10 @@ PROXY_ANSWERS = (
 )
 """The requests that nodes, the broker or files answer and that do not belong to one job."""
 NS = 1_000_000_000
-ADMINISTERED = administration.HANDLERS.keys() | roster_requests.HANDLERS.keys()
+CLUSTER_UPGRADE = ("cluster", "upgrade")
+ADMINISTERED = administration.HANDLERS.keys() | roster_requests.HANDLERS.keys() | {CLUSTER_UPGRADE}
 """The (noun, verb) of what an administrator changes by an entry of the log."""
+Change = Admin | NodeRemoval | RosterChange | Upgrade
 _NO_DEMANDS = RequestPolicy()
 _NO_HOMES: Mapping[int, str] = {}
 
@@ -235,9 +238,11 @@ class Service:
         named = f"{caller.noun}.{caller.verb}"
         return event._replace(says=admin_record.of(caller.user, named, request))
 
-    def _change(self, caller: Caller, request: Message) -> Admin | NodeRemoval | RosterChange:
+    def _change(self, caller: Caller, request: Message) -> Change:
         """Return the change that a request is about."""
         what, state = (caller.noun, caller.verb), self.replica.state
+        if what == CLUSTER_UPGRADE:
+            return Upgrade(caller, self._homes)
         if (change := roster_requests.HANDLERS.get(what)) is not None:
             return change(caller, request, state, self.servers)
         if isinstance(request, schema.NodeRemoveRequest):

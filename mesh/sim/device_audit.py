@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from stoker.mesh.log.entry import Entry, OutcomeBlob
 from stoker.mesh.replica.changes import Applied
-from stoker.mesh.replica.state import ReplicaState, StartRaw
+from stoker.mesh.replica.raw_start import StartRaw
+from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, MILLI, Outcome, StartJob, TaskKey
 

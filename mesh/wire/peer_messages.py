@@ -39,6 +39,8 @@ class PledgeRequest(Record, tag="pledge_request", frozen=True):
     """The end of the sender's chain, with `end_index`: a voter that has forgotten what it held
     pledges only to one that holds as much."""
     end_index: int = 0
+    level: int = 1
+    """The feature level of the sender's state: a voter that does not support it cannot follow."""
 
 
 class Pledge(Record, tag="pledge", frozen=True):
@@ -67,6 +69,9 @@ class Promised(Record, tag="promised", frozen=True):
     early: bool = False
     """True if the voter's pledge to another would not have run out yet, had that one not
     resigned."""
+    oldest: int = 1
+    """The oldest feature level that the voter supports, with `newest`."""
+    newest: int = 1
 
 
 class NotPledged(Record, tag="not_pledged", frozen=True):

@@ -171,6 +171,13 @@ class ClusterAdmitRequest(Message, frozen=True):
     server: str
 
 
+class ClusterUpgradeRequest(Message, frozen=True):
+    """`cluster.upgrade`: raise the feature level to the newest one that any scheduler supports.
+
+    Refused until every scheduler of the roster supports it.
+    """
+
+
 # --- replies --------------------------------------------------------------------------------------
 
 
@@ -308,6 +315,13 @@ class ClusterView(Message, frozen=True):
     """The position in the log that the reply reflects."""
     log: LogView | None = None
     """Null if the brokers do not answer now."""
+    level: int = 1
+    """The feature level of the cluster."""
+    oldest: int = 1
+    """The oldest feature level that the scheduler which answers supports, with `newest`."""
+    newest: int = 1
+    version: str = ""
+    """The version of stoker of the scheduler which answers; empty for one that does not tell."""
 
 
 class Done(Message, frozen=True):

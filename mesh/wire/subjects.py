@@ -41,7 +41,7 @@ ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
     *(("node", verb) for verb in ("label", "reserve", "drain", "remove")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
-    *(("cluster", verb) for verb in ("limits", "remove", "admit")),
+    *(("cluster", verb) for verb in ("limits", "remove", "admit", "upgrade")),
     ALERT_ACK,
     AUDIT_READ,
 )

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from stoker.mesh.log import entry
-from stoker.mesh.log.genesis import Formats, Genesis, RosterMember
+from stoker.mesh.log import entry, feature_level
+from stoker.mesh.log.feature_level import BUILD
+from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.genesis import digest as digest_of
-from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.wire import command
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account
 
-FORMATS = Formats(entry.FORMAT, snapshots.FORMAT, command.FORMAT)
+LEVEL = BUILD.newest
+FORMATS = feature_level.FORMATS[LEVEL]
 
 
 def genesis_of(
@@ -23,7 +23,8 @@ def genesis_of(
     accounts: dict[str, Account] | None = None,
 ) -> Genesis:
     """A genesis with one scheduler."""
-    return Genesis(cluster, limits, (RosterMember(number, public_key),), FORMATS, accounts or {})
+    member = RosterMember(number, public_key)
+    return Genesis(cluster, limits, (member,), FORMATS, accounts or {}, level=LEVEL)
 
 
 def replay(state: ReplicaState, seq: int, data: bytes) -> None:

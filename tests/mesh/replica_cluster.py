@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.mesh.identity.identity import Identity
+from stoker.mesh.log.feature_level import BUILD, FORMATS, FeatureRange
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.jetstream_log import LogGap, WrongTail
 from stoker.mesh.log.model_log import ModelLog
@@ -21,7 +22,7 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Owner
-from tests.mesh.founding import FORMATS
+from tests.mesh.founding import LEVEL
 
 CLUSTER = "cluster"
 ALICE = Owner("alice", 1000, 1000)
@@ -48,9 +49,9 @@ class Disk:
 class Cluster:
     """The replicas by number, from 1."""
 
-    def __init__(self, signers: list[Identity], **settings: Any) -> None:
+    def __init__(self, signers: list[Identity], *, level: int = LEVEL, **settings: Any) -> None:
         members = tuple(RosterMember(n, s.public) for n, s in enumerate(signers, 1))
-        self.genesis = Genesis(CLUSTER, LIMITS, members, FORMATS, {})
+        self.genesis = Genesis(CLUSTER, LIMITS, members, FORMATS[level], {}, level=level)
         self.signers = dict(enumerate(signers, 1))
         self.settings = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
         self.log = ModelLog()
@@ -58,6 +59,8 @@ class Cluster:
         self.disks = {number: Disk() for number in self.signers}
         self.replicas: dict[int, Replica] = {}
         self.replies: dict[Any, Any] = {}
+        self.supports: dict[int, FeatureRange] = {}
+        """The feature levels that the build of a replica supports, from its next boot on."""
         self.cut: set[int] = set()
         self.log_down: set[int] = set()
         self.halted: dict[int, str] = {}
@@ -73,7 +76,7 @@ class Cluster:
         found, digest = snapshots.decode(disk.snapshot) if disk.snapshot else (None, b"")
         settings = ReplicaSettings(
             self.genesis, number, seed=number, measure=False, promised=disk.promised,
-            floor=disk.floor, **self.settings,
+            floor=disk.floor, supports=self.supports.get(number, BUILD), **self.settings,
         )  # fmt: skip
         made = Replica(settings, self.signers[number], found, digest, tuple(disk.entries))
         self.replicas[number] = made

@@ -32,7 +32,8 @@ from stoker.mesh.log.genesis import Genesis, digest
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
-from stoker.mesh.replica.state import ReplicaState, StartRaw
+from stoker.mesh.replica.raw_start import StartRaw
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import schema, subjects
 from stoker.native import _sim
 from stoker.native.errors import StokerError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -48,6 +48,12 @@ class ServerStatus(msgspec.Struct, frozen=True):
     """True if the host is there and may be taken down now."""
     because: str
     """The reason why it may not, or what its absence costs."""
+    oldest: int | None = None
+    """The oldest feature level that its scheduler supports, with `newest`; None if it does not
+    answer."""
+    newest: int | None = None
+    version: str = ""
+    """Its version of stoker; empty if it does not tell."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -63,6 +69,12 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     servers: tuple[ServerStatus, ...]
     nodes: dict[str, str] | None
     """The state of each node; None if nobody leads, who alone knows them."""
+    level: int = 1
+    """The feature level of the cluster."""
+    next_level: int | None = None
+    """The newest level that any server supports, if that is higher; else None."""
+    lags: dict[str, str] = {}
+    """The reason of each server that keeps the cluster from the next level."""
     drained: dict[str, str] = {}
     """The reason of each node that takes no new jobs."""
 
@@ -121,6 +133,7 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
     rows = tuple(_row(each, answers, leader, log) for each in answers.roster)
     servers = tuple(_judged(row, rows, _place(newest)[1]) for row in rows)
     names = {row.scheduler: row.server for row in rows}
+    following = next_level(rows, newest.level)
     return ClusterStatus(
         cluster=newest.cluster,
         index=_place(newest)[1],
@@ -129,6 +142,9 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
         log_leader=log.leader if log is not None else "",
         servers=servers,
         nodes=None if answers.nodes is None else {row.node: row.state for row in answers.nodes},
+        level=newest.level,
+        next_level=following,
+        lags=lags(rows, following) if following else {},
         drained={row.node: row.drained for row in answers.nodes or () if row.drained},
     )
 
@@ -165,7 +181,33 @@ def _row(
         jobs=node.jobs if node is not None else None,
         may_go=False,
         because="",
+        **_build(view),
     )
+
+
+def _build(view: schema.ClusterView | str) -> dict[str, Any]:
+    """Return what a scheduler tells of its build."""
+    if isinstance(view, str):
+        return {}
+    return {"oldest": view.oldest, "newest": view.newest, "version": view.version}
+
+
+def next_level(rows: Sequence[ServerStatus], level: int) -> int | None:
+    """Return the newest feature level that any server supports; None unless it is higher."""
+    known = [row.newest for row in rows if row.newest is not None]
+    found = max(known, default=level)
+    return found if found > level else None
+
+
+def lags(rows: Sequence[ServerStatus], level: int) -> dict[str, str]:
+    """Return the servers that keep the cluster from this level, with the reason of each."""
+    found = {}
+    for row in rows:
+        if row.newest is None:
+            found[row.server or row.scheduler] = "does not answer"
+        elif row.newest < level:
+            found[row.server or row.scheduler] = f"supports no level above {row.newest}"
+    return found
 
 
 def _copy(server: str, log: schema.LogView | None) -> str:

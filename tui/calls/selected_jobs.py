@@ -22,7 +22,7 @@ OPEN: tuple[Any, ...] = ("pending", "starting", "running", "stopping")
 OVER = tuple(sorted(ENDED))
 PARTS_MAX = 200
 """The parts of one selection, within what the scheduler reads at once."""
-NAMES_AMONG = 10_000
+NAMES_AMONG = 15_000
 """A name is looked for among as many of the user's newest jobs."""
 LIST_MAX = schema.LIST_MAX
 

@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rotate": ("stoker.agent.commands.cluster_commands", "Give a node that joined another key"),
     "status": ("stoker.tui.commands.cluster_commands", "Show servers, and which may go down"),
     "token": ("stoker.agent.commands.cluster_commands", "Let one host join this cluster"),
+    "upgrade": ("stoker.tui.commands.cluster_commands", "Raise the feature level"),
 }
 """Verb -> (module that defines a click command cluster_<name>_command, one-line help)."""
 
@@ -102,6 +103,19 @@ def cluster_admit_command(server: str, state: str | None) -> None:
     settle(state, "cluster", "admit", ClusterAdmitRequest(server=server), f"return of {server}")
 
 
+@click.command("upgrade")
+@node_option
+def cluster_upgrade_command(*, state: str | None) -> None:
+    """Raise the feature level, once the last server was upgraded. There is no way back.
+
+    Until then each server may return to the version that it had. Refused while a server does not
+    answer or does not support the new level: the message names it.
+    """
+    from stoker.mesh.wire.schema import ClusterUpgradeRequest
+
+    settle(state, "cluster", "upgrade", ClusterUpgradeRequest(), "feature level")
+
+
 @click.command("status")
 @node_option
 @output_or_json_option
@@ -144,3 +158,4 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"scheduler   {each['number']:016x} {role}{here}"
     yield f"users       {found['users']}"
     yield f"limits      {limits}"
+    yield f"level       {found['level']}"

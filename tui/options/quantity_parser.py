@@ -27,8 +27,8 @@ _CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", r
 _BARE = re.compile(r"\d+(?:\.\d+)?")
 _INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
-INDEXES_MAX = 10_000
-"""The most jobs of one array that the scheduler accepts."""
+INDEXES_MAX = 15_000
+"""The most jobs of one array that a scheduler accepts at any feature level."""
 AFTERS_MAX = 8
 """The most jobs that one job may follow."""
 _TIME_MAX_S = 10 * 365 * 86400

@@ -12,7 +12,18 @@ from stoker.tui.render import text
 Row = dict[str, Any]
 DRAINED_MAX = 8
 """The most nodes whose reason is shown here; `stoker nodes -o wide` shows all."""
-HEADS = ("SERVER", "SCHEDULER", "ROLE", "ENTRY", "LOG", "NODE", "JOBS", "DOWN?")
+HEADS = (
+    "SERVER",
+    "SCHEDULER",
+    "ROLE",
+    "ENTRY",
+    "LOG",
+    "NODE",
+    "JOBS",
+    "DOWN?",
+    "LEVELS",
+    "VERSION",
+)
 
 
 def lines(found: Row) -> Iterator[str]:
@@ -20,6 +31,7 @@ def lines(found: Row) -> Iterator[str]:
     servers: list[Row] = found["servers"]
     yield f"cluster  {found['cluster']}"
     yield f"log      entry {found['index']}, term {found['term']}; {_leaders(found)}"
+    yield f"level    {_level(found)}"
     yield f"nodes    {_nodes(found['nodes'])}"
     for node, why in sorted(found["drained"].items())[:DRAINED_MAX]:
         yield text.clean(f"         {node} takes no new jobs: {why}")
@@ -50,6 +62,17 @@ def _leaders(found: Row) -> str:
     return f"{leads}, entries go through {kept}" if kept else leads
 
 
+def _level(found: Row) -> str:
+    """Return the feature level, and what may become of it."""
+    level, following, lags = found["level"], found["next_level"], found["lags"]
+    if following is None:
+        return f"{level}, the newest that these servers support"
+    if not lags:
+        return f"{level}; all servers support {following}: stoker cluster upgrade"
+    said = "; ".join(f"{name} {why}" for name, why in sorted(lags.items()))
+    return f"{level}; not yet {following}, since {said}"
+
+
 def _nodes(nodes: dict[str, str] | None) -> str:
     if nodes is None:
         return "not known while no scheduler leads"
@@ -75,7 +98,15 @@ def _cells(row: Row) -> tuple[str, ...]:
     index = "-" if row["index"] is None else str(row["index"])
     jobs = "-" if row["jobs"] is None else str(row["jobs"])
     down = "-" if row["index"] is None else "yes" if row["may_go"] else "no"
-    return row["server"], row["scheduler"], role, index, row["log"], row["node"], jobs, down
+    cells = row["server"], row["scheduler"], role, index, row["log"], row["node"], jobs, down
+    return *cells, _levels(row), row["version"] or "-"
+
+
+def _levels(row: Row) -> str:
+    if row["newest"] is None:
+        return "-"
+    one = row["oldest"] == row["newest"]
+    return str(row["newest"]) if one else f"{row['oldest']}-{row['newest']}"
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:

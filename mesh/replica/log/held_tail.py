@@ -3,7 +3,8 @@
 
 Without I/O. Owns the judgement of entries: an entry counts if its leader owns its term and signed
 it, and if it follows the chain; a newer term drops what is not confirmed and does not lead to it;
-a stale entry is a counted no-op; a gap or a broken chain is an error.
+a stale entry is a counted no-op; a gap or a broken chain is an error, and so is an entry that
+leads beyond the feature levels of this replica: it is never held.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log import feature_level
 from stoker.mesh.log.entry import Blob, Entry, Opened
+from stoker.mesh.log.feature_level import BUILD, FORMATS, FeatureRange
 from stoker.mesh.log.jetstream_log import LogGap
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.replica.log.held_entry import ChainPlace, HeldEntry
@@ -37,7 +40,14 @@ class HeldTail:
     ones are kept for a while. Without it, an entry that counts is confirmed at once.
     """
 
-    def __init__(self, state: ReplicaState, roster: Roster, *, keeps: bool) -> None:
+    def __init__(
+        self,
+        state: ReplicaState,
+        roster: Roster,
+        *,
+        keeps: bool,
+        supports: FeatureRange = BUILD,
+    ) -> None:
         self.entries: deque[HeldEntry] = deque()
         """The entries beyond the state, in order."""
         self.recent: deque[HeldEntry] = deque(maxlen=RECENT_MAX)
@@ -49,6 +59,7 @@ class HeldTail:
         self._state = state
         self._roster = roster
         self._keeps = keeps
+        self._supports = supports
         self._applied = ChainPlace(0, 0, entries.NO_HASH)
         """The place of the last applied entry, as `end` last found it."""
 
@@ -76,7 +87,7 @@ class HeldTail:
         end = self.end
         batch = self._batch() + 1 if term == end.term else 1
         return Entry(
-            entries.FORMAT,
+            FORMATS[self._state.level].entry,
             self._state.cluster,
             term,
             leader,
@@ -230,6 +241,9 @@ class HeldTail:
         founds = entries.genesis_of(entry) is not None
         if founds if not begins else not self._state.is_founding(entry):
             return "entry_genesis"
+        if level := entries.level_of(entry):
+            what = f"log entry {entry.prev_index + 1} states feature level"
+            feature_level.check(level, self._supports, what)
         return ""
 
     def _batch(self) -> int:

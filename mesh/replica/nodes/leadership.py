@@ -32,6 +32,8 @@ class Leadership:
     ) -> None:
         self.role: Role = "waiting"
         self.why = ""
+        self.beyond = ""
+        """The reason why this replica cannot follow whoever leads, or empty."""
         self.leader = 0
         """The number of the scheduler that leads, as far as this replica heard; 0 if it did not."""
         self.until_ns: int | None = None

@@ -107,6 +107,10 @@ class Pledges:
         """True while a majority's pledges are unexpired."""
         return now_ns < self.until_ns
 
+    def has(self, voter: int, now_ns: int) -> bool:
+        """True while the pledge of this voter is unexpired."""
+        return now_ns < self._until.get(voter, 0)
+
     def vouchers(self) -> tuple[bytes, ...]:
         """Return the sealed pledges of all others."""
         return tuple(data for _, data in sorted(self._sealed.items()) if data)

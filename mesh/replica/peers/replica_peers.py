@@ -15,6 +15,7 @@ from typing import Any
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log import entry as entries
 from stoker.mesh.log.entry import SnapshotBlob
+from stoker.mesh.log.feature_level import FeatureRange
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.log.held_entry import ChainPlace
@@ -27,6 +28,7 @@ from stoker.mesh.replica.peers.confirmation_delay import ConfirmationDelay
 from stoker.mesh.replica.peers.confirmations import Confirmations
 from stoker.mesh.replica.peers.durable_word import DurableWord
 from stoker.mesh.replica.peers.follower_reads import FollowerReads
+from stoker.mesh.replica.peers.peer_ranges import PeerRanges
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.read_index import ReadIndexes
@@ -42,11 +44,7 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.peer_messages import (
-    Appended,
-    Confirmed,
-    Diverged,
     Fetched,
-    FetchRequest,
     Held,
     Message,
     NotPledged,
@@ -54,10 +52,6 @@ from stoker.mesh.wire.peer_messages import (
     Pledge,
     PledgeRequest,
     Promised,
-    Recalled,
-    Resigned,
-    SnapshotPart,
-    SnapshotTaken,
 )
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import StokerError
@@ -96,6 +90,7 @@ class ReplicaPeers:
         self.floor = VoteFloor(settings.vote_floor, tail, outbox)
         self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
         self.pledges = Pledges(quorum)
+        self.ranges = PeerRanges(settings, self.pledges, leadership, outbox)
         self._confirmations = Confirmations(quorum)
         self._cluster, self._signer = settings.cluster, signer
         self._state = state
@@ -105,7 +100,8 @@ class ReplicaPeers:
         self._outbox = outbox
         self._actions = actions
         self._read_envelope = read_envelope
-        self.exchange = SnapshotExchange(self.send, outbox, tail.covers, word.install)
+        carried = self.send, outbox, tail.covers, word.install
+        self.exchange = SnapshotExchange(*carried, settings.supports)
         self._agreement = StateAgreement(
             self.number, quorum, state, send=self.send, outbox=outbox, install=word.install
         )
@@ -174,20 +170,20 @@ class ReplicaPeers:
             PledgeRequest: self._pledge_requested,
             Promised: self._promised,
             NotPledged: self._not_pledged,
-            Resigned: self._resigned,
-            FetchRequest: self._fetch_requested,
+            wire.Resigned: self._resigned,
+            wire.FetchRequest: self._fetch_requested,
             Fetched: self._fetched,
-            Appended: self._appended,
+            wire.Appended: self._appended,
             Held: self._held,
-            Confirmed: self._confirmed,
+            wire.Confirmed: self._confirmed,
             wire.SnapshotRequest: self.exchange.requested,
-            SnapshotPart: self._part,
-            SnapshotTaken: lambda at, told, now: self._agreement.count(at, told.index, told.digest),
-            Diverged: self._diverged,
+            wire.SnapshotPart: self._part,
+            wire.SnapshotTaken: lambda at, it, now: self._agreement.count(at, it.index, it.digest),
+            wire.Diverged: self._diverged,
             wire.ReadIndexRequest: self._read_indexes.requested,
             wire.ReadIndexReply: self.reads_here.answered,
             wire.RecallRequest: self._recollection.requested,
-            Recalled: self._recollection.recalled,
+            wire.Recalled: self._recollection.recalled,
             wire.WitnessRequest: self.witnesses.requested,
             wire.Witnessed: self.witnesses.told,
         }
@@ -250,7 +246,8 @@ class ReplicaPeers:
 
     def _is_due(self, now: Instant) -> bool:
         """True if this replica may stand for leadership now."""
-        return self._candidacy.is_due(now.boot_ns, fit=self.is_member and self.floor.is_reached)
+        fit = self.is_member and self.floor.is_reached and not self._leadership.beyond
+        return self._candidacy.is_due(now.boot_ns, fit=fit)
 
     def resign(self, now: Instant) -> None:
         """Stand down for good, and tell all who have pledged that they are free for others."""
@@ -259,9 +256,9 @@ class ReplicaPeers:
         if stands or self._leadership.stands:
             self._actions.step_down("this scheduler is to end", now)
             self.voter.free(self.number, term, now.boot_ns)
-            self.broadcast(Resigned(term))
+            self.broadcast(wire.Resigned(term))
 
-    def _resigned(self, sender: int, message: Resigned, now: Instant) -> None:
+    def _resigned(self, sender: int, message: wire.Resigned, now: Instant) -> None:
         """Stand at once if this is the first of those that can, and else a little later."""
         if self._roster.owner(message.term, self._state) != sender:
             self._outbox.count("peer_term")
@@ -295,8 +292,8 @@ class ReplicaPeers:
         self.pledges.requested_ns = now.boot_ns
         index = self._state.index
         confirmed = index, self._tail.hash_at(index) or b""
-        end, leads = self._tail.end, self._leadership.leads
-        self.broadcast(PledgeRequest(term, stamp_ns, leads, *confirmed, *end.rank))
+        chain = (*self._tail.end.rank, self._state.level)
+        self.broadcast(PledgeRequest(term, stamp_ns, self._leadership.leads, *confirmed, *chain))
 
     def _pledge_to_itself(self, now: Instant) -> None:
         """Add the own pledge; a candidate does so last, so that a try that fails changes nothing
@@ -318,7 +315,8 @@ class ReplicaPeers:
         if self._roster.owner(message.term, self._state) != sender:
             self._outbox.count("peer_term")
             return
-        if not self.floor.admits((message.end_term, message.end_index)):
+        reaches = self.floor.admits((message.end_term, message.end_index))
+        if self.ranges.goes_beyond(message.level) or not reaches:
             self.send(sender, NotPledged(self.voter.promised, PLEDGE_NS))
             return
         rival = self._leadership.role == "pledging" and not message.leads
@@ -336,7 +334,7 @@ class ReplicaPeers:
         end = self._tail.end
         sealed = wire.seal_pledge(answer, self._signer)
         early = self.voter.is_early(now.boot_ns)
-        self.send(sender, Promised(sealed, end.term, end.index, end.hash, early))
+        self.send(sender, Promised(sealed, end.term, end.index, end.hash, early, *self.ranges.own))
         if message.leads:
             if self.witnesses.is_missing(message.index):
                 self.fetch(sender, now)
@@ -355,6 +353,7 @@ class ReplicaPeers:
         if not good or not self.pledges.take(pledge, *taken, early=message.early):
             self._outbox.count("pledge_refused")
             return
+        self.ranges.said(sender, FeatureRange(message.oldest, message.newest))
         self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
         self._read_indexes.look(now)
         if self._leadership.role == "pledging" and self.pledges.count == self.quorum.majority - 1:
@@ -389,9 +388,9 @@ class ReplicaPeers:
     def fetch(self, replica: int, now: Instant) -> None:
         """Request what another replica holds beyond the state of this one."""
         self._fetched_ns = now.boot_ns
-        self.send(replica, FetchRequest(self._state.index))
+        self.send(replica, wire.FetchRequest(self._state.index))
 
-    def _fetch_requested(self, sender: int, message: FetchRequest, now: Instant) -> None:
+    def _fetch_requested(self, sender: int, message: wire.FetchRequest, now: Instant) -> None:
         found, more = self._tail.part(message.after, wire.FETCHED_BYTES_MAX)
         first = max(self._tail.first, message.after + 1)
         self.send(sender, Fetched(message.after, first, found, more))
@@ -413,14 +412,14 @@ class ReplicaPeers:
         self._actions.adopt(message.entries, replaces=counts)
         self.acknowledge()
         if message.more and (counts or self._tail.end.index > before):
-            self.send(sender, FetchRequest(self._tail.end.index))
+            self.send(sender, wire.FetchRequest(self._tail.end.index))
         elif candidate:
             self._ends.pop(sender, None)
             self._leadership.role = "reading"
             self._actions.repair(now)
         self._actions.apply_ready(now)
 
-    def _part(self, sender: int, part: SnapshotPart, now: Instant) -> None:
+    def _part(self, sender: int, part: wire.SnapshotPart, now: Instant) -> None:
         good = self.exchange.part(sender, part, now.boot_ns)
         if not good and self._leadership.role == "fetching":  # another can lead without that file
             self._actions.step_down(f"scheduler {sender} has no good snapshot", now)
@@ -440,14 +439,14 @@ class ReplicaPeers:
         if owner == self.number:
             self._agreement.count(self.number, blob.index, blob.agreed)
         elif owner:
-            self.send(owner, SnapshotTaken(blob.index, blob.agreed))
+            self.send(owner, wire.SnapshotTaken(blob.index, blob.agreed))
 
     def take_agreed(self) -> SnapshotBlob | None:
         """Return the own snapshot that a majority was found to have, once; else None."""
         agreed, self._agreement.agreed = self._agreement.agreed, None
         return agreed
 
-    def _diverged(self, sender: int, message: Diverged, now: Instant) -> None:
+    def _diverged(self, sender: int, message: wire.Diverged, now: Instant) -> None:
         if self._roster.owner(self.voter.promised, self._state) == sender:
             self._agreement.begin_again()
 
@@ -462,7 +461,7 @@ class ReplicaPeers:
         end = self._tail.end
         self._word.store_new()
         self._confirmations.held(self.number, end.index)
-        self.broadcast(Appended(self._confirmations.term, end.index, seq))
+        self.broadcast(wire.Appended(self._confirmations.term, end.index, seq))
         self.confirm(now)
 
     def repeat(self, now: Instant) -> None:
@@ -479,7 +478,7 @@ class ReplicaPeers:
             return
         self._tail.confirm(index)
         self._actions.apply_ready(now)
-        self.broadcast(Confirmed(self._confirmations.term, index, held.opened.hash))
+        self.broadcast(wire.Confirmed(self._confirmations.term, index, held.opened.hash))
 
     def acknowledge(self) -> None:
         """Make what was read durable, then tell the leader of the promised term."""
@@ -493,7 +492,7 @@ class ReplicaPeers:
         end = self._tail.end
         return Held(self.voter.promised, end.index, end.hash, self._state.index, self._state.trail)
 
-    def _appended(self, sender: int, message: Appended, now: Instant) -> None:
+    def _appended(self, sender: int, message: wire.Appended, now: Instant) -> None:
         if not self._follows(sender, message.term):
             return
         beyond = message.index - self._tail.end.index
@@ -515,7 +514,7 @@ class ReplicaPeers:
             self._confirmations.held(sender, index)
             self.confirm(now)
 
-    def _confirmed(self, sender: int, message: Confirmed, now: Instant) -> None:
+    def _confirmed(self, sender: int, message: wire.Confirmed, now: Instant) -> None:
         if self._follows(sender, message.term):
             self._told(sender, message.index, message.hash, now)
 
@@ -583,7 +582,7 @@ class ReplicaPeers:
         except StokerError:
             self._outbox.count("peer_refused")
             return
-        if self._recollection.is_due and not isinstance(message, Recalled):
+        if self._recollection.is_due and not isinstance(message, wire.Recalled):
             self._outbox.count("peer_unheard")  # nobody may count on a word that is not remembered
             return
         self._handlers[type(message)](sender, message, now)

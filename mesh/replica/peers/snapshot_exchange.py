@@ -4,7 +4,8 @@
 Without I/O. Owns the bounds: one file at a time, of at most SNAPSHOT_BYTES_MAX, and a part is
 requested only after the one before it came. Owns as well that no file replaces what reaches as far:
 this replica may have caught up while the parts came, and others count on what it has acknowledged.
-A file that was requested for its digest counts with this digest alone.
+A file that was requested for its digest counts with this digest alone. One of a feature level that
+this replica does not support is an error, and installed nowhere.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from stoker.mesh.log.feature_level import BUILD, BeyondRange, FeatureRange, check
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.outbox import Outbox
-from stoker.mesh.replica.snapshots import Snapshot
+from stoker.mesh.replica.snapshots import OtherFormat, Snapshot
 from stoker.mesh.wire.peer_messages import Message, SnapshotPart, SnapshotRequest
 from stoker.native.errors import Corrupt
 
@@ -38,10 +40,12 @@ class SnapshotExchange:
         outbox: Outbox,
         covers: Callable[[Snapshot], bool],
         install: Callable[[bytes, str, tuple[int, int]], None],
+        supports: FeatureRange = BUILD,
     ) -> None:
         self._send = send
         self._covers = covers
         self._install = install
+        self._supports = supports
         self._outbox = outbox
         self._source = 0
         self._index = 0
@@ -99,6 +103,8 @@ class SnapshotExchange:
         self._data.clear()
         try:
             snapshot, _ = snapshots.decode(data)
+        except OtherFormat as error:
+            raise BeyondRange(error.message) from None
         except Corrupt:
             self._outbox.count("snapshot_refused")
             return False
@@ -107,6 +113,7 @@ class SnapshotExchange:
             if digest != self._agreed:
                 self._outbox.count("snapshot_unvouched")
                 return False
+        check(snapshot.config.level, self._supports, "the snapshot that came has feature level")
         if self._covers(snapshot):
             self._outbox.count("snapshot_overtaken")
             return True

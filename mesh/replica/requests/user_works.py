@@ -15,7 +15,7 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.works import core_request
+from stoker.mesh.replica.works import array_bound, core_request
 from stoker.mesh.replica.works.decide import repeats
 from stoker.mesh.replica.works.device_conditions import conditions_of
 from stoker.mesh.replica.works.named_devices import check_labels, check_levels
@@ -57,6 +57,7 @@ class UserWorks:
         if refusal:
             raise Refused(f"no job is taken now: {refusal}")
         state = self._state
+        array_bound.check(len(event.array), state.level)
         reports = list(state.book.nodes.values())
         if event.spec.require and reports:
             check_labels(event.spec.require, self._labels())

@@ -13,7 +13,8 @@ from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log import entry
 from stoker.mesh.log.entry import CancelBlob, Entry, JobBlob, NodeBlob, OutcomeBlob, SnapshotBlob
-from stoker.mesh.replica import snapshots, state
+from stoker.mesh.replica import raw_start, snapshots
+from stoker.mesh.replica.raw_start import StartRaw
 from stoker.mesh.wire import command, lease_messages, queries
 from stoker.native.errors import Corrupt
 from stoker.scheduler.book import encode_spec
@@ -61,7 +62,7 @@ def test_golden_entry_is_the_bytes_that_the_log_keeps() -> None:
 
 
 STORED_OR_SENT = ("stoker.scheduler.nouns", entry.__name__, command.__name__, queries.__name__)
-STORED_OR_SENT += (snapshots.__name__, state.__name__, lease_messages.__name__)
+STORED_OR_SENT += (snapshots.__name__, raw_start.__name__, lease_messages.__name__)
 
 
 def records() -> list[type[msgspec.Struct]]:
@@ -91,7 +92,7 @@ def test_golden_order_of_the_fields_of_every_record() -> None:
 
 
 def test_a_start_with_an_unread_spec_is_a_start() -> None:
-    assert state.StartRaw.__struct_fields__ == StartJob.__struct_fields__
+    assert StartRaw.__struct_fields__ == StartJob.__struct_fields__
 
 
 def test_an_entry_comes_back_signed(signer: Identity, tmp_path: Path) -> None:

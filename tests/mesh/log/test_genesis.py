@@ -244,3 +244,11 @@ def test_snapshot_and_tail_are_the_full_replay_across_changed_limits(signer: Ide
                 replay(state, seq, data)
     assert whole.digest() == part.digest() == bench.replica.state.digest()
     assert (part.limits.nodes, part.limits.jobs, dict(part.accounts)) == (9, 99, {})
+
+
+def test_a_genesis_of_the_first_level_has_the_bytes_of_one_that_names_none() -> None:
+    """Clusters that were founded before there were levels keep their digest."""
+    plain = genesis_of(CLUSTER, LIMITS)
+    first = msgspec.structs.replace(plain, level=1)
+    assert b"level" not in msgspec.json.encode(first) and b"level" in msgspec.json.encode(plain)
+    assert genesis.first_config(first).level == 1

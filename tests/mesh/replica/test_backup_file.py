@@ -54,10 +54,10 @@ def test_other_files_are_refused(
 
 
 def test_a_state_of_another_version_is_named(backup: Backup, tmp_path: Path) -> None:
-    older = msgspec.structs.replace(backup.state, format=snapshots.FORMAT - 1)
-    other = msgspec.structs.replace(backup, snapshot=snapshots.encode(older).data)
+    newer = msgspec.structs.replace(backup.state, format=snapshots.FORMAT + 1)
+    other = msgspec.structs.replace(backup, snapshot=snapshots.encode(newer).data)
     backup_file.write(tmp_path / "b", other)
-    with pytest.raises(Corrupt, match=rf"has format {older.format}, this version reads"):
+    with pytest.raises(Corrupt, match=rf"has format {newer.format}, this version reads"):
         backup_file.read(tmp_path / "b")
 
 

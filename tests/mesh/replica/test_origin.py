@@ -20,7 +20,7 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import LOST_WITH_NODE
 from stoker.native.errors import Corrupt, KeyWindow
 from tests.mesh.bench import BOB, LEADER, LIMITS, Bench
-from tests.mesh.founding import FORMATS
+from tests.mesh.founding import FORMATS, LEVEL
 from tests.mesh.replica_cluster import Cluster
 
 WITH = "restored"
@@ -55,7 +55,7 @@ def backup(bench: Bench) -> Snapshot:
 
 def genesis_behind(state: Snapshot, signer: Identity, cluster: str = WITH) -> Genesis:
     member = RosterMember(LEADER, signer.public)
-    return Genesis(cluster, LIMITS, (member,), FORMATS, {}, origin.of(state, 5))
+    return Genesis(cluster, LIMITS, (member,), FORMATS, {}, origin.of(state, 5), LEVEL)
 
 
 def restored(state: Snapshot, signer: Identity, bench: Bench | None = None) -> Bench:
@@ -168,7 +168,7 @@ def test_a_state_that_is_not_that_of_the_origin_is_refused(
 
 
 def test_a_genesis_without_an_origin_is_encoded_as_ever(other_signer: Identity) -> None:
-    made = Genesis("c", LIMITS, (RosterMember(1, "U"),), FORMATS, {})
+    made = Genesis("c", LIMITS, (RosterMember(1, "U"),), FORMATS, {}, level=LEVEL)
     assert b"origin" not in msgspec.msgpack.encode(made)
     begins = msgspec.structs.replace(made, origin=origin.Origin("o", 1, 1, b"h", b"s", 1))
     assert digest(begins) != digest(made)

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from stoker.mesh.log.genesis import first_config
+from stoker.mesh.log.feature_level import FORMATS
+from stoker.mesh.log.genesis import digest, first_config
 from stoker.mesh.replica import snapshots
-from stoker.mesh.replica.snapshots import Snapshot, SnapshotFolder
+from stoker.mesh.replica.snapshots import OtherFormat, Snapshot, SnapshotFolder
+from stoker.mesh.replica.state import ReplicaState
 from stoker.native.errors import Corrupt
 from stoker.scheduler.core import Limits
 from tests.mesh.founding import genesis_of
@@ -100,3 +103,32 @@ def test_another_cluster_or_format_is_refused(tmp_path: Path) -> None:
     other = snapshots.FORMAT + 1
     with pytest.raises(Corrupt, match=f"format {other}"):
         snapshots.decode(snapshots.encode(at(7, format=other)).data)
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_whole_file_of_another_format_is_not_damaged(tmp_path: Path, more: int) -> None:
+    """An older state in its place would not be what this replica has told the others."""
+    folder = SnapshotFolder(tmp_path)
+    folder.save(at(7))
+    newer = at(9, format=snapshots.FORMAT + 1)
+    body = msgspec.msgpack.encode([*msgspec.to_builtins(newer), *["unknown"] * more])
+    (tmp_path / f"{9:020d}.snapshot").write_bytes(_file_of(body))
+    with pytest.raises(OtherFormat, match=rf"has format {snapshots.FORMAT + 1}, this version"):
+        folder.newest("c1")
+
+
+def _file_of(body: bytes) -> bytes:
+    """The bytes of a file, whatever its body is."""
+    digest = hashlib.blake2b(body, digest_size=32).digest()
+    return b"stoker snapshot\n" + digest + body
+
+
+@pytest.mark.parametrize("level", FORMATS)
+def test_a_state_is_written_in_the_format_of_its_level(level: int) -> None:
+    """So the digests of a level are alike in all builds that support it."""
+    made = genesis_of("c1", Limits())
+    made = msgspec.structs.replace(made, level=level, formats=FORMATS[level])
+    state = ReplicaState("c1", digest(made))
+    state._found(made, 0)
+    assert state.snapshot().format == FORMATS[level].snapshot
+    assert snapshots.decode(snapshots.encode(state.snapshot()).data)[0].config.level == level

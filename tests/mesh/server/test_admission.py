@@ -97,7 +97,7 @@ def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str
         ("tasks", 65, "tasks is 65, from 1 to 64"),
         ("tasks_per_node", 65, "tasks_per_node is 65"),
         ("nodes", -1, "nodes is -1"),
-        ("array", tuple(range(10_001)), "array has 10001 jobs, at most 10000"),
+        ("array", tuple(range(15_001)), "array has 15001 jobs, at most 15000"),
         ("array", (1, 1), "an index twice"),
         ("array", (-1,), "array is -1"),
         ("mpi", True, "mpi needs an idempotency_key of at least 16 characters"),

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.mesh.log.entry import NO_HASH, Entry, OutcomeBlob
 from stoker.mesh.replica.changes import Applied
-from stoker.mesh.replica.state import StartRaw
+from stoker.mesh.replica.raw_start import StartRaw
 from stoker.mesh.sim.device_audit import DeviceAudit
 from stoker.mesh.sim.timeline import SECOND
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Outcome, Owner, StartJob

@@ -103,7 +103,7 @@ def test_one_that_led_in_an_older_term_does_not_lead() -> None:
 def test_the_screen_says_who_may_go_and_why_not() -> None:
     found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
     lines = list(server_status.lines(msgspec.to_builtins(found)))
-    assert len(lines) < 16
+    assert len(lines) < 17
     assert "log      entry 40, term 3; a leads, entries go through a" in lines
     assert "b is away: nobody answers" in lines
     assert "a must stay: b does not answer: 1 of 3 would stay, 2 must" in lines
@@ -132,4 +132,38 @@ def test_the_screen_says_why_a_node_takes_no_jobs() -> None:
         judged(*[view(1, 40, WHOLE)] * 3), drained={"b": "1.0 MiB are free at /var/lib/stoker"}
     )
     lines = list(server_status.lines(msgspec.to_builtins(found)))
-    assert lines[3] == "         b takes no new jobs: 1.0 MiB are free at /var/lib/stoker"
+    assert lines[4] == "         b takes no new jobs: 1.0 MiB are free at /var/lib/stoker"
+
+
+def of_build(oldest: int, newest: int, level: int = 1) -> schema.ClusterView:
+    found = view(1, 40, WHOLE)
+    build = {"oldest": oldest, "newest": newest, "level": level, "version": "7.0"}
+    return msgspec.structs.replace(found, **build)
+
+
+@pytest.mark.parametrize(
+    ("views", "line"),
+    [
+        ((of_build(1, 2, 2),) * 3, "level    2, the newest that these servers support"),
+        ((of_build(1, 2),) * 3, "level    1; all servers support 2: stoker cluster upgrade"),
+        (
+            (of_build(1, 2), of_build(1, 1), of_build(1, 2)),
+            "level    1; not yet 2, since b supports no level above 1",
+        ),
+        (
+            (of_build(1, 1), of_build(1, 2), "nobody answers"),
+            "level    1; not yet 2, since a supports no level above 1; c does not answer",
+        ),
+    ],
+)
+def test_the_screen_says_which_server_keeps_the_cluster_from_the_next_level(
+    views: tuple[schema.ClusterView | str, ...], line: str
+) -> None:
+    assert line in screen_of(*views)
+
+
+def test_each_row_has_the_levels_and_the_version_of_its_server() -> None:
+    lines = screen_of(of_build(1, 2), of_build(2, 2), "nobody answers")
+    first, second, third = lines[6:9]
+    assert first.split()[-2:] == ["1-2", "7.0"] and second.split()[-2:] == ["2", "7.0"]
+    assert third.split()[-2:] == ["-", "-"]

@@ -102,7 +102,7 @@ def test_indexes_of_an_array(text: str, indexes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-10000", "0-999999999", "1" * 10]
+    "text", ["x", "3-1", "1-", "-1", "1,,2", "0-4:0", "0-15000", "0-999999999", "1" * 10]
 )
 def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="--array"):

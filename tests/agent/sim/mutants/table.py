@@ -155,7 +155,7 @@ MUTANTS = [
     ),
     Mutant(
         "forgets-all", PEERS, "ReplicaPeers.receive",
-        "if self._recollection.is_due and not isinstance(message, Recalled):", "if False:",
+        "if self._recollection.is_due and not isinstance(message, wire.Recalled):", "if False:",
         "who has lost its memory takes no part",
     ),
     Mutant(
