@@ -11,8 +11,9 @@
 static struct sk_choice *choice_of(const struct sk_core *core, uint64_t job)
 {
 	struct sk_choice *choices = core->hints->choices;
+	uint64_t told = core->hints->choices_n;
 
-	for (uint32_t i = 0; i < SK_CHOICES_MAX; i++)
+	for (uint64_t i = 0; i < told && i < SK_CHOICES_MAX; i++)
 		if (choices[i].job == job)
 			return &choices[i];
 	return NULL;

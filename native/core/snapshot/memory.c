@@ -183,8 +183,8 @@ static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 	hints->typical = carve_array(carve, SK_CLASSES_MAX, sizeof *hints->typical);
 	hints->samples =
 		carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
-	hints->evidence = carve_zeroed(carve, SK_EVIDENCE_MAX, sizeof *hints->evidence);
-	hints->choices = carve_zeroed(carve, SK_CHOICES_MAX, sizeof *hints->choices);
+	hints->evidence = carve_array(carve, SK_EVIDENCE_MAX, sizeof *hints->evidence);
+	hints->choices = carve_array(carve, SK_CHOICES_MAX, sizeof *hints->choices);
 }
 
 static bool limit_ok(uint32_t value, uint32_t max)
