@@ -49,9 +49,17 @@ struct {
 	__type(value, struct open_calls);
 } open SEC(".maps");
 
-struct {
+struct collective_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, SK_CALL_RING_BYTES);
+	__uint(max_entries, 4096);
+};
+
+/* The ring of records, which the loader makes for the first site of a collective. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct collective_ring);
 } collectives SEC(".maps");
 
 struct {
@@ -109,10 +117,13 @@ static __always_inline __u32 queued_us(void)
 /* Tell of a call; the stamp is the last thing that is done before others can see the record. */
 static __always_inline int tell(const struct sk_collective *about)
 {
-	struct sk_collective *record =
-		bpf_ringbuf_reserve(&collectives, sizeof(struct sk_collective), 0);
+	struct sk_collective *record = NULL;
 	__u64 id = bpf_get_current_pid_tgid();
+	__u32 first = 0;
+	void *ring = bpf_map_lookup_elem(&collectives, &first);
 
+	if (ring)
+		record = bpf_ringbuf_reserve(ring, sizeof(struct sk_collective), 0);
 	if (!record)
 		return lose(SK_CALL_LOST_RING);
 	*record = *about;

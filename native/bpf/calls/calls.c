@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -131,11 +132,42 @@ static int take_collective(void *context, void *record, size_t size)
 	return ++calls->collectives_used < COLLECTIVES ? 0 : -ENOBUFS;
 }
 
-static int open_ring(struct sk_bpf_calls *calls)
+/* The mapping of the ring and the table of the programs keep it after its descriptor is closed. */
+static int make_ring(struct sk_bpf_calls *calls, int fd)
 {
-	calls->ring = ring_buffer__new(bpf_map__fd(calls->object->maps.collectives),
-				       take_collective, calls, NULL);
-	return calls->ring ? 0 : -errno;
+	const uint32_t first = 0;
+	int error;
+
+	calls->ring = ring_buffer__new(fd, take_collective, calls, NULL);
+	if (!calls->ring)
+		return -errno;
+	if (!bpf_map_update_elem(bpf_map__fd(calls->object->maps.collectives), &first, &fd,
+				 BPF_ANY))
+		return 0;
+	error = -errno;
+	ring_buffer__free(calls->ring);
+	calls->ring = NULL;
+	return error;
+}
+
+/* Make the ring of records if these sites are the first ones that fill it. */
+static int open_ring(struct sk_bpf_calls *calls, const struct sk_bpf_call_site *sites,
+		     uint32_t count)
+{
+	bool told = false;
+	int error, fd;
+
+	for (uint32_t i = 0; i < count; i++)
+		told = told || sites[i].told;
+	if (!told || calls->ring)
+		return 0;
+	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "collective_ring", 0, 0, SK_CALL_RING_BYTES,
+			    NULL);
+	if (fd < 0)
+		return -errno;
+	error = make_ring(calls, fd);
+	close(fd);
+	return error;
 }
 
 size_t sk_bpf_calls_collectives(struct sk_bpf_calls *calls, const struct sk_collective **ret)
@@ -164,13 +196,12 @@ void sk_bpf_calls_load(struct sk_bpf_calls *calls, struct sk_bpf_probe_state *re
 		sk_bpf_reason_forget();
 		error = load(calls, false);
 	}
-	if (!error)
-		error = open_ring(calls);
 	if (error) {
 		ret->answer = SK_ANSWER_REFUSED;
 		sk_bpf_reason_write(ret->reason, sizeof(ret->reason), "loading", error);
 	}
 	sk_bpf_reason_restore();
+	malloc_trim(0); /* all types of the kernel were in memory */
 }
 
 bool sk_bpf_calls_grouped(const struct sk_bpf_calls *calls)
@@ -262,7 +293,8 @@ int sk_bpf_calls_attach(struct sk_bpf_calls *calls, const char *path, uint32_t p
 	group = calloc(1, sizeof(*group) + 2 * count * sizeof(int));
 	if (!group)
 		return -ENOMEM;
-	error = attach(calls, &uprobes, sites, count, group);
+	error = open_ring(calls, sites, count);
+	error = error ? error : attach(calls, &uprobes, sites, count, group);
 	if (error) {
 		sk_bpf_calls_detach(group);
 		return error;

@@ -2,6 +2,7 @@
 /* Loading the object of host probes and attaching everything that the kernel allows: a refused
  * program takes only its own probe with it. See host.h and table.h. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -193,6 +194,7 @@ void sk_bpf_host_attach(struct sk_bpf_host *host)
 		no_btf(host, -errno);
 	btf__free(btf);
 	sk_bpf_reason_restore();
+	malloc_trim(0); /* all types of the kernel were in memory */
 }
 
 const struct sk_bpf_probe_state *sk_bpf_host_states(const struct sk_bpf_host *host)
