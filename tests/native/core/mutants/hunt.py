@@ -97,11 +97,14 @@ def detect(module: Path, *options: str) -> str:
     return done.stdout.strip()
 
 
-def hunt(names: set[str]) -> list[str]:
-    """Return the names of mutants that nothing noticed; empty `names` tries all."""
+def hunt(names: set[str], *, look_at_plain: bool = True) -> list[str]:
+    """Return the names of mutants that nothing noticed; empty `names` tries all.
+
+    Without `look_at_plain` the core itself is taken to be free of faults, as other tests show.
+    """
     builder = Builder()
     known = detect(builder.plain, "--names")
-    free = detect(builder.plain, "--without", known)
+    free = detect(builder.plain, "--without", known) if look_at_plain else ""
     if free:
         raise RuntimeError(f"the core itself is caught: {free}")
     wanted = [mutant for mutant in MUTANTS if not names or mutant.name in names]
