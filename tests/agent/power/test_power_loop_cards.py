@@ -37,6 +37,7 @@ class Device:
     """A card, its readings and its setter in one."""
 
     silent = ""
+    sim = False
     takes_limit = True
 
     def __init__(self, id: str) -> None:
