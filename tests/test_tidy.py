@@ -41,6 +41,7 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_page.py": "docs/developer/scenarios.md and every story",
     "tests/agent/sim/test_scenarios_reads.py": "stories of reads, on the simulated cluster",
     "tests/agent/sim/test_scenarios_terms.py": "stories of terms, on the simulated cluster",
+    "tests/agent/sim/test_scenarios_upgrade.py": "stories of builds and feature levels",
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
     "tests/product/test_forged.py": "forged entries, answers and a genesis, on a live node",

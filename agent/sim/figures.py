@@ -27,6 +27,8 @@ class Shape(NamedTuple):
     """Jobs of each user."""
     spares: int = 0
     """Schedulers that are not in the roster at first and may enter it."""
+    upgrades: bool = False
+    """True if the cluster begins with an older build, and is upgraded while it works."""
 
 
 class SeedFigures(NamedTuple):
@@ -49,6 +51,10 @@ class SeedFigures(NamedTuple):
     """The number of times that a node let its jobs go on."""
     rosters: int = 0
     """The number of changes of the roster."""
+    exchanges: int = 0
+    """The number of exchanges of a scheduler's build."""
+    too_old: int = 0
+    """The number of starts of an older build behind a raise of the feature level."""
 
     @property
     def counts(self) -> bool:
@@ -70,11 +76,13 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
     done = counted = events = entries = broken = freezes = thaws = evictions = gangs = 0
+    exchanges = too_old = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
         freezes, evictions = freezes + each.freezes, evictions + each.evictions
         thaws, gangs = thaws + each.thaws, gangs + each.gangs
+        exchanges, too_old = exchanges + each.exchanges, too_old + each.too_old
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -93,6 +101,8 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "events_per_seed": round(events / max(done, 1)),
         "entries_per_seed": round(entries / max(done, 1)),
         "gangs": gangs,
+        "exchanges": exchanges,
+        "too_old": too_old,
         "freezes": freezes,
         "thaws": thaws,
         "evictions": evictions,

@@ -16,8 +16,9 @@ from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.roster_changer import RosterChanger
 from stoker.agent.sim.run_audit import RunAudit
+from stoker.agent.sim.upgrader import OLD, Upgrader
 from stoker.agent.sim.users import SimUser
-from stoker.mesh.log.feature_level import BUILD, FORMATS
+from stoker.mesh.log.feature_level import BUILD, FORMATS, FeatureRange
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.sim import stream_faults
 from stoker.mesh.sim.keyed_hash import KeyedHash
@@ -50,6 +51,8 @@ LOG_BYTES = 64 << 20
 SPARES, SPARES_EVERY = 2, 4
 """One of so many seeds with several schedulers has so many more, and an administrator who changes
 the roster."""
+UPGRADES_EVERY = 4
+"""One of so many seeds begins with an older build, and an administrator who upgrades it."""
 CLUSTER = "sim"
 NONE = stream_faults.StreamFaults()
 
@@ -58,9 +61,17 @@ class World:
     """One simulated cluster; without `faults` nothing goes wrong by itself."""
 
     def __init__(
-        self, seed: int, shape: Shape, *, faults: bool = True, story: bool = False
+        self,
+        seed: int,
+        shape: Shape,
+        *,
+        faults: bool = True,
+        story: bool = False,
+        level: int = BUILD.newest,
+        supports: FeatureRange = BUILD,
     ) -> None:
         self.seed = seed
+        self._level, self._supports = (OLD.newest, OLD) if shape.upgrades else (level, supports)
         self.shape = shape
         self.chance = chance = random.Random(seed)
         self.timeline = Timeline()
@@ -81,6 +92,7 @@ class World:
             max_bytes=LOG_BYTES,
         )
         self._changer: RosterChanger | None = None
+        self._upgrader: Upgrader | None = None
         self._build()
         self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
 
@@ -88,7 +100,7 @@ class World:
         shape = self.shape
         keys = [KeyedHash(f"U{number}") for number in range(shape.schedulers + shape.spares)]
         everybody = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
-        level = BUILD.newest
+        level = self._level
         founders = everybody[: shape.schedulers]
         genesis = Genesis(CLUSTER, LIMITS, founders, FORMATS[level], {}, level=level)
         self.audit = LogAudit(genesis)
@@ -125,6 +137,7 @@ class World:
             for n, key in enumerate(keys)
         ]
         for scheduler in self.schedulers:
+            scheduler.supports = self._supports
             scheduler.peers = {n + 1: each for n, each in enumerate(self.schedulers)}
         self.users = [SimUser(self.around, f"user-{n + 1}", self.runs) for n in range(shape.users)]
         for node in self.nodes:
@@ -145,6 +158,8 @@ class World:
         if self._entries_min and self.shape.spares:
             changer = RosterChanger(self.around, self.schedulers, self.shape.schedulers, FAULTS_NS)
             self._changer = changer
+        if self.shape.upgrades:
+            self._upgrader = Upgrader(self.around, self.schedulers, FAULTS_NS)
         for user in self.users:
             user.plan(self.chance, self.shape.wishes, FAULTS_NS)
         self.timeline.after(LOOK_NS, self._look, None)
@@ -162,6 +177,8 @@ class World:
         """Run to the end and return what it came to."""
         self.begin()
         self.timeline.run(FAULTS_NS)
+        if self._upgrader is not None:
+            self._upgrader.finish()
         self.plan.heal()
         self._finish()
         for each in self.schedulers:
@@ -261,6 +278,8 @@ class World:
             self.runs.gangs,
             self.runs.thaws,
             self._changer.changes if self._changer is not None else 0,
+            self._upgrader.exchanges if self._upgrader is not None else 0,
+            self._upgrader.too_old if self._upgrader is not None else 0,
         )
 
 
@@ -274,7 +293,8 @@ def shape_of(seed: int) -> Shape:
     if seed % ALONE_EVERY == ALONE:
         return Shape(1, 1, nodes, 3, WISHES)
     spares = SPARES if seed % SPARES_EVERY == 2 else 0
-    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, WISHES, spares)
+    upgrades = seed % UPGRADES_EVERY == 1
+    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, WISHES, spares, upgrades)
 
 
 def run_seed(seed: int, *, story: bool = False) -> tuple[SeedFigures, list[str]]:

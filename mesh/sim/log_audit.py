@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.mesh.log.entry import Entry, EvictBlob, NodeBlob
+from stoker.mesh.log.feature_level import FeatureRange
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.genesis import digest as genesis_digest
 from stoker.mesh.replica import snapshots
@@ -92,6 +93,14 @@ class LogAudit:
         self.devices.applied(state, entry, applied, lost)
         self.gangs.applied(entry, applied, lost)
         self._changed(state, applied)
+
+    def levels(self, who: str, state: ReplicaState, supports: FeatureRange) -> None:
+        """Check that a build has applied nothing beyond the feature levels that it supports."""
+        if not supports.has(state.level):
+            self.violated(
+                f"{who}, which supports {supports.text}, applied entry {state.index} at feature"
+                f" level {state.level}"
+            )
 
     def _check_core(self, who: str, state: ReplicaState) -> None:
         if broken := state.core.check():

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.mesh.log.feature_level import BUILD
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.mesh.log.jetstream_log import LogFull, LogGap, WrongTail, appended
 from stoker.mesh.replica import events, snapshots
@@ -116,6 +117,8 @@ class SchedulerProcess(SimProcess):
         self._to_node = to_node
         self._known_tail = 0
         self._alone = len(genesis.schedulers) == 1
+        self.supports = BUILD
+        """The feature levels of the build with which it starts next."""
         self.roster: tuple[RosterMember, ...] = ()
         """The schedulers as the host of one knows them that enters later."""
         self.peers: dict[int, SchedulerProcess] = {}
@@ -177,6 +180,7 @@ class SchedulerProcess(SimProcess):
             SNAPSHOT_ENTRIES,
             measure=False,
             roster=self.roster,
+            supports=self.supports,
             known_tail=self._known_tail if self._alone else 0,
             promised=self.disk.promised,
             floor=self.disk.floor,
@@ -209,6 +213,7 @@ class SchedulerProcess(SimProcess):
         def audited(entry: Any, digest: bytes) -> Any:
             applied = apply(entry, digest)
             audit.applied(self.name, state, entry, applied)
+            audit.levels(self.name, state, self.replica.settings.supports)
             return applied
 
         state.apply = audited  # type: ignore[method-assign]

@@ -13,6 +13,7 @@ from typing import Any
 from stoker.agent.sim.figures import Shape
 from stoker.agent.sim.node_process import NodeProcess
 from stoker.agent.sim.world import World
+from stoker.mesh.log.feature_level import BUILD, FeatureRange
 from stoker.mesh.replica import events
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.mesh.sim.scheduler_disk import SchedulerDisk
@@ -60,10 +61,17 @@ class Stage:
     """The cluster, with a log server for each scheduler, and its users."""
 
     def __init__(
-        self, schedulers: int = 3, nodes: int = 1, *, seed: int = 1, spares: int = 0
+        self,
+        schedulers: int = 3,
+        nodes: int = 1,
+        *,
+        seed: int = 1,
+        spares: int = 0,
+        level: int = BUILD.newest,
+        supports: FeatureRange = BUILD,
     ) -> None:
         shape = Shape(schedulers, schedulers, nodes, 0, 0, spares)
-        self.world = World(seed, shape, faults=False, story=True)
+        self.world = World(seed, shape, faults=False, story=True, level=level, supports=supports)
         self.timeline = self.world.timeline
         self.schedulers, self.nodes = self.world.schedulers, self.world.nodes
         self.answers: dict[str, list[Any]] = {}

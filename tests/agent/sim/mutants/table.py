@@ -317,6 +317,11 @@ MUTANTS = [
         "self.gathered(has.event, effects)", "pass",
         "a new agent reports the tasks that are ready",
     ),
+    Mutant(
+        "holds-beyond", TAIL, "HeldTail._superseded",
+        "feature_level.check(level, self._supports, what)", "pass",
+        "a replica holds no entry beyond the levels of its build",
+    ),
 ]  # fmt: skip
 
 COVERED = [
