@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from stoker.mesh.log.entry import AdminBlob, Entry, RosterBlob, Setting
+from stoker.mesh.log.genesis import RosterMember
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.changes import Changes
 from stoker.mesh.replica.snapshots import Snapshot
@@ -88,6 +89,12 @@ class Upgrade(NamedTuple):
     """The host of each scheduler, by the scheduler's number."""
     says: AdminBlob | None = None
     """The request itself, for the log's trail."""
+
+
+class ServersKnown(NamedTuple):
+    """The schedulers of all servers, in the roster or not, as the host's table has them now."""
+
+    servers: tuple[RosterMember, ...]
 
 
 class AccountsRead(NamedTuple):
@@ -324,6 +331,7 @@ Event = (
     | NodeRemoval
     | RosterChange
     | Upgrade
+    | ServersKnown
     | AccountsRead
     | CancelRequested
     | Remove

@@ -34,7 +34,8 @@ from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers import proposals
 from stoker.mesh.replica.peers.answer_right import AnswerRight
 from stoker.mesh.replica.peers.handover import Handover
-from stoker.mesh.replica.peers.replica_peers import ReadEnvelope, ReplicaPeers
+from stoker.mesh.replica.peers.replica_peers import ReplicaPeers
+from stoker.mesh.replica.peers.sender_check import ReadEnvelope
 from stoker.mesh.replica.peers.voter import Voter
 from stoker.mesh.replica.replica_settings import ReplicaSettings, Role
 from stoker.mesh.replica.requests.account_updates import AccountUpdates
@@ -107,7 +108,7 @@ class Replica:
             read_envelope=read_envelope,
         )
         self.right = AnswerRight(self._peers, self._leadership)
-        self.reads = self._peers.reads_here
+        self.reads, self.applicants = self._peers.reads_here, self._peers.applicants
         self._handover = Handover(self._leadership, self._appends, self._peers, outbox)
         self._reading = LogReader(state, tail, outbox)
         self._repaired: HeldEntry | None = None
@@ -144,6 +145,7 @@ class Replica:
             events.Admin: self._user_work,
             events.NodeRemoval: self._for_the_leader(self.watch.remove),
             **{kind: self._for_the_leader(made) for kind, made in self._proposals.items()},
+            events.ServersKnown: lambda event, now: self.applicants.know(event.servers),
             events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),
             events.CancelRequested: self._user_work,
             events.Remove: self._user_work,

@@ -202,6 +202,8 @@ class SchedulerProcess(SimProcess):
         self._renews = False
         self._listen()
         self._audit_applies()
+        everybody = (RosterMember(n, each.signer.public) for n, each in sorted(self.peers.items()))
+        self.feed(events.ServersKnown(tuple(everybody)))
         self.around.watch.began(self)
         self.around.timeline.after(0, self._tick, self.starts)
 

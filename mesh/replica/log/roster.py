@@ -118,7 +118,7 @@ class Roster:
 
     def _verifiers(self, members: Members) -> dict[int, Checks | None]:
         there = [*roster_change.present(members)]
-        return {member.number: self._key(member) for member in reversed(there)}
+        return {member.number: self.opened(member) for member in reversed(there)}
 
     def digest(self, state: ReplicaState) -> bytes:
         """Return the digest of the roster at the end of the chain, which pledges carry."""
@@ -167,7 +167,8 @@ class Roster:
             return 0
         return pledge.voter if peer_messages.is_signed(data, key) else 0
 
-    def _key(self, member: RosterMember) -> Checks | None:
+    def opened(self, member: RosterMember) -> Checks | None:
+        """Return the verifier of a scheduler, in the roster or not; None for a bad key."""
         if member not in self._keys:
             try:
                 self._keys[member] = self._open_key(member.public_key)

@@ -28,7 +28,7 @@ def handlers(
     outbox: Outbox,
 ) -> Mapping[type, Callable[[Any, Instant], None]]:
     """Return what handles each kind of request of an administrator about the cluster."""
-    chain = peers.number, state, roster, peers.pledges
+    chain = peers.number, state, roster, peers.pledges, peers.applicants
     rosters = RosterProposals(*chain, appends=appends, outbox=outbox)
     upgrades = UpgradeProposals(state, roster, peers.ranges, appends=appends, outbox=outbox)
     return {events.RosterChange: rosters.wanted, events.Upgrade: upgrades.wanted}

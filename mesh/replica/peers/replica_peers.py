@@ -23,6 +23,7 @@ from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers.applicants import Applicants
 from stoker.mesh.replica.peers.candidacy import NEXT_NS, Candidacy
 from stoker.mesh.replica.peers.confirmation_delay import ConfirmationDelay
 from stoker.mesh.replica.peers.confirmations import Confirmations
@@ -34,6 +35,7 @@ from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.read_index import ReadIndexes
 from stoker.mesh.replica.peers.recollection import Recollection
 from stoker.mesh.replica.peers.replica_actions import ReplicaActions
+from stoker.mesh.replica.peers.sender_check import ReadEnvelope, SenderCheck
 from stoker.mesh.replica.peers.snapshot_exchange import SnapshotExchange
 from stoker.mesh.replica.peers.state_agreement import StateAgreement
 from stoker.mesh.replica.peers.vote_floor import VoteFloor
@@ -48,7 +50,6 @@ from stoker.mesh.wire.peer_messages import (
     Held,
     Message,
     NotPledged,
-    PeerEnvelope,
     Pledge,
     PledgeRequest,
     Promised,
@@ -56,7 +57,6 @@ from stoker.mesh.wire.peer_messages import (
 from stoker.mesh.wire.term_owner import next_term
 from stoker.native.errors import StokerError
 
-ReadEnvelope = Callable[[bytes], PeerEnvelope]
 RENEW_NS = 500_000_000
 """Pledges are renewed this often, four times within the length of one."""
 FOLLOW_NS = 500_000_000
@@ -94,12 +94,9 @@ class ReplicaPeers:
         self._confirmations = Confirmations(quorum)
         self._cluster, self._signer = settings.cluster, signer
         self._state = state
-        self._roster = roster
-        self._tail = tail
+        self._roster, self._tail = roster, tail
         self._leadership = leadership
-        self._outbox = outbox
-        self._actions = actions
-        self._read_envelope = read_envelope
+        self._outbox, self._actions = outbox, actions
         carried = self.send, outbox, tail.covers, word.install
         self.exchange = SnapshotExchange(*carried, settings.supports)
         self._agreement = StateAgreement(
@@ -125,6 +122,12 @@ class ReplicaPeers:
         )
         self._recollection = self._make_recollection(settings)
         self.witnesses = self._make_witnesses(settings)
+        self.applicants = applicants = Applicants(
+            settings.seed, own=self.number, roster=roster, quorum=quorum, tail=tail, send=self.send
+        )
+        self._senders = SenderCheck(
+            settings, roster, applicants, state, outbox=outbox, read_envelope=read_envelope
+        )
         self._candidacy = Candidacy(settings.seed, self.number, self.voter)
         self._newest = 0
         """The newest term that a voter named."""
@@ -185,13 +188,17 @@ class ReplicaPeers:
             wire.RecallRequest: self._recollection.requested,
             wire.Recalled: self._recollection.recalled,
             wire.WitnessRequest: self.witnesses.requested,
-            wire.Witnessed: self.witnesses.told,
+            wire.Witnessed: self._witnessed,
         }
 
     @property
     def is_member(self) -> bool:
         """True if this scheduler is in the roster at the end of its chain."""
         return self.alone or self.number in self.quorum.numbers
+
+    def _witnessed(self, sender: int, message: wire.Witnessed, now: Instant) -> None:
+        if not self.applicants.told(sender, message, now):
+            self.witnesses.told(sender, message, now)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -211,6 +218,7 @@ class ReplicaPeers:
         if self.alone:
             return
         self.reads_here.tick(now)
+        self.applicants.tick(now, leads=self._leadership.leads)
         self._read_indexes.look(now)
         if self._leadership.halted:
             return
@@ -570,18 +578,11 @@ class ReplicaPeers:
     # --- messages ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: Instant) -> None:
-        """Handle a message; one that is not of the roster is counted."""
-        try:
-            envelope = self._read_envelope(data)
-            sender = envelope.sender
-            key = self._roster.key(sender, self._state)
-            if key is None or sender == self.number:
-                self._outbox.count("peer_unknown")
-                return
-            message = wire.verified(envelope, data, key, self._cluster, self.number)
-        except StokerError:
-            self._outbox.count("peer_refused")
+        """Handle a message; one that is not of the roster, nor of a reader, is counted."""
+        opened = self._senders.opened(data)
+        if opened is None:
             return
+        sender, message = opened
         if self._recollection.is_due and not isinstance(message, wire.Recalled):
             self._outbox.count("peer_unheard")  # nobody may count on a word that is not remembered
             return

@@ -2,18 +2,20 @@
 """A leader's answer to whoever wants to change the roster: a proposal to the log, or a refusal.
 
 Without I/O. Owns the rule that a leader proposes only a roster in which it leads on: it is in it,
-and a majority of it has pledged.
+a majority of it has pledged, and whoever enters has read the log.
 """
 
 from __future__ import annotations
 
 from stoker.mesh.log import roster_change
 from stoker.mesh.log.entry import RosterBlob
+from stoker.mesh.log.genesis import VACANT
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events
 from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.outbox import Outbox
+from stoker.mesh.replica.peers.applicants import Applicants
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.state import ReplicaState
@@ -30,6 +32,7 @@ class RosterProposals:
         state: ReplicaState,
         roster: Roster,
         pledges: Pledges,
+        applicants: Applicants,
         *,
         appends: AppendPipeline,
         outbox: Outbox,
@@ -38,6 +41,7 @@ class RosterProposals:
         self._state = state
         self._roster = roster
         self._pledges = pledges
+        self._applicants = applicants
         self._appends = appends
         self._outbox = outbox
 
@@ -54,6 +58,8 @@ class RosterProposals:
         members = self._roster.members(self._state)
         if why := roster_change.defect(members, change):
             return why
+        if change.member != VACANT and (why := self._applicants.lack(change.member.number, now)):
+            return f"{why}: it enters once it has read the log"
         behind = roster_change.changed(members, change)
         quorum = Quorum(lambda: behind)
         if self._number not in quorum.numbers:

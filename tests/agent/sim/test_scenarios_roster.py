@@ -39,6 +39,16 @@ UNHEARD = Mutant(
     "if not self._pledges.lets(quorum, now.boot_ns):", "if False:",
     "a leader proposes no roster whose majority does not answer it",
 )  # fmt: skip
+UNREAD = Mutant(
+    "unread", PROPOSALS, "RosterProposals._refusal",
+    "self._applicants.lack(change.member.number, now)", '""',
+    "a leader lets nobody enter who has not read the log",
+)  # fmt: skip
+UNHELPED = Mutant(
+    "unhelped", "stoker.mesh.replica.peers.sender_check", "SenderCheck.opened",
+    "key = member or self._applicants.key(sender)", "key = member",
+    "who is not in the roster is told what it lacks",
+)  # fmt: skip
 STRANGER = Mutant(
     "stranger", "stoker.mesh.wire.known_schedulers", "KnownSchedulers.introduced",
     "if not any(self._vouches(sealed, meant) for sealed in pledges):", "if True:",
@@ -170,13 +180,63 @@ def test_a_scheduler_enters_while_another_is_away() -> None:
     changes, new = Changes(stage), stage.schedulers[3]
     _, away, _ = members(stage)
     away.crash()
-    new.crash()
     stage.pass_time(3)
+    new.crash()  # it had read the log a moment ago
     changes.send(RosterBlob(3, RosterMember(new.number, new.signer.public)))
     stage.pass_time(1)
     stage.submit("after")
     assert stage.comes(lambda: stage.end("after"), 10), "two of three work on"
     assert [type(each) for each in changes.answers] == [Refused]
+
+
+@scenario(
+    37,
+    "A leader lets a server enter that answers it and has read the log, so that who counts for a"
+    " majority can be part of one.",
+    UNREAD,
+)
+def test_a_server_that_has_read_nothing_waits() -> None:
+    stage = Stage(spares=1)
+    changes, new = Changes(stage), stage.schedulers[3]
+    new.crash()
+    members(stage)
+    stage.pass_time(4)
+    refused = changes.enter(new)
+    assert isinstance(refused, Refused) and "does not answer the leader" in refused.message
+    stage.cut(new.name, new.server_name)
+    new.start()
+    stage.submit("before")
+    stage.pass_time(4)
+    refused = changes.enter(new)
+    assert isinstance(refused, Refused) and "has read entry" in refused.message
+    stage.mend()
+    stage.pass_time(5)
+    assert changes.enter(new) == AdminApplied(True)
+    assert stage.violations == []
+
+
+@scenario(
+    37,
+    "A server that shall enter gets from those in the roster what the log has no more, before it"
+    " counts for anything.",
+    UNHELPED,
+)
+def test_a_server_enters_behind_a_log_that_was_trimmed() -> None:
+    stage = Stage(spares=1)
+    changes, new = Changes(stage), stage.schedulers[3]
+    new.crash()
+    leader, *_ = members(stage)
+    for number in range(60):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.pass_time(0.1)
+    stage.until(lambda: stage.world.stream.first > 30, "a log without its beginning")
+    new.start()
+    behind = leader.replica.state.index
+    assert stage.comes(lambda: new.replica.state.index >= behind, 12), "it has read the log"
+    stage.pass_time(3)
+    assert new.number not in {each.number for each in changes.roster(leader)}
+    assert changes.enter(new) == AdminApplied(True)
+    assert stage.violations == []
 
 
 @scenario(
@@ -207,7 +267,7 @@ def test_a_node_returns_to_a_leader_that_it_never_heard_of() -> None:
 
 
 def test_a_scheduler_that_left_and_lost_its_memory_enters_again() -> None:
-    """Nobody tells it anything before it is in the roster; then it asks, and votes like others."""
+    """It asks what it may have said before it enters, and votes like others from then on."""
     stage = Stage()
     changes = Changes(stage)
     _, lost, kept = members(stage)
@@ -215,11 +275,11 @@ def test_a_scheduler_that_left_and_lost_its_memory_enters_again() -> None:
     lost.disk.lose()
     assert changes.leave(lost) == AdminApplied(True)
     lost.start()
-    stage.pass_time(4)
-    assert lost.disk.floor == FORGOTTEN, "who has left is told nothing"
+    stage.until(lambda: lost.disk.floor == FORGOTTEN, "it begins without a memory")
+    assert stage.comes(lambda: lost.disk.floor != FORGOTTEN, 5), "the others tell it"
+    stage.pass_time(3)
     member = RosterMember(lost.number, lost.signer.public)
     assert changes.ask(RosterBlob(lost.number - 1, member)) == AdminApplied(True)
-    assert stage.comes(lambda: lost.disk.floor != FORGOTTEN, 5)
     kept.crash()
     stage.submit("after")
     assert stage.comes(lambda: stage.end("after"), 10), "it counts again"
