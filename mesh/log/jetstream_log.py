@@ -250,6 +250,14 @@ class JetStreamLog:
         copies = sorted((*own, *others), key=lambda copy: copy.server)
         return LogView(leader=group.leader, copies=tuple(copies))
 
+    async def keep(self, copies: int) -> None:
+        """Have the log kept by this many brokers; the new ones get what it has."""
+        before, self.copies = self.copies, copies
+        answer = await self._configure("UPDATE")
+        if answer.error is not None:
+            self.copies = before
+            raise Unavailable(f"{copies} copies of the log: {answer.error.description}")
+
     async def hand_on(self) -> None:
         """Have another broker lead the stream; appends of this moment may end as unknown."""
         answer = await self._api(f"STREAM.LEADER.STEPDOWN.{subjects.LOG_STREAM}", b"")

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from stoker.mesh.broker.broker_routes import COPIES_MAX
 from stoker.mesh.log import roster_change
 from stoker.mesh.log.genesis import RosterMember, member_number
 from stoker.mesh.replica.events import Admin, RosterChange
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import schema
-from stoker.native.errors import NotFound
+from stoker.mesh.wire.schema_cluster import LogView
+from stoker.native.errors import NotFound, Refused
 
 Servers = Mapping[str, str]
 """The public key of each server's scheduler, by the server's name."""
@@ -41,6 +43,18 @@ def admit(
     if member in schedulers:
         return Admin(token, (), ())
     return RosterChange(token, roster_change.entering(schedulers, member))
+
+
+def check_copy(server: str, log: LogView | None) -> None:
+    """Refuse a server that keeps no current copy of a log of several copies: from the entry on,
+    decisions may rest on it."""
+    if log is None or len(log.copies) < 2 or len(log.copies) == COPIES_MAX:
+        return
+    if not any(each.server == server and each.current for each in log.copies):
+        raise Refused(
+            f"the roster stays: server {server[:80]} has no current copy of the log",
+            hint="It gets one by itself while it runs; ask again then",
+        )
 
 
 def _key(server: str, servers: Servers) -> str:

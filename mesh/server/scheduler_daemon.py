@@ -47,7 +47,7 @@ from stoker.mesh.server.departures_file import DeparturesFile
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
 from stoker.mesh.server.figures_file import FiguresFile
 from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
-from stoker.mesh.server.log_leader_place import LogLeaderPlace
+from stoker.mesh.server.log_keepers import LogKeepers
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
 from stoker.mesh.server.node_proxy import NodeProxy
@@ -59,6 +59,7 @@ from stoker.mesh.server.request_intake import DaemonCalls, RequestIntake, respon
 from stoker.mesh.server.scheduler_options import SchedulerOptions
 from stoker.mesh.server.score_folder import ScoreFolder
 from stoker.mesh.server.score_runner import ScoreRunner
+from stoker.mesh.server.server_table import ServerTable
 from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.server.status_watch import StatusWatch
 from stoker.mesh.server.telemetry_desk import TelemetryDesk
@@ -147,7 +148,9 @@ class SchedulerDaemon:
         self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
         self._node_requests: Subscription | None = None
         self._listening = asyncio.Lock()
-        self.log_place = LogLeaderPlace(self.cluster.node)
+        homes = self.cluster.homes
+        self.keepers = LogKeepers(self.log, self.replica, self.cluster.node, homes)
+        self.servers = ServerTable(options.state, self.cluster)
         self.leases = LeaseAnswerThread(self.identity, options.state)
         self.watch = StatusWatch(self.replica, options)
         self._stopped = asyncio.Event()
@@ -520,24 +523,18 @@ class SchedulerDaemon:
             await self.loop.feed(events.NodesHeard(self.leases.answers.heard()))
 
     async def _look_at_log(self) -> None:
-        """Learn which brokers keep the log, for people to see, and keep the log's leader off the
-        host of the leading scheduler; nothing that is decided rests on it."""
-        try:
-            self.service.log = await self.log.keepers()
-        except StokerError:
-            self.service.log = None
+        """Learn which brokers keep the log, for people to see, and change them if need be."""
+        await self._follow_servers()
+        self.service.log = await self.keepers.look()
         self.watch.copy(self.service.log, self.cluster.node)
-        leads = self.replica.role == "leading"
-        if self.log_place.is_due(self.service.log, boot_ns(), leads=leads):
-            await self._move_log()
 
-    async def _move_log(self) -> None:
-        why = ""
-        try:
-            await self.log.hand_on()
-        except StokerError as error:
-            why = error.message
-        log.info("this host is not to have both leaders: another broker takes the log", failed=why)
+    async def _follow_servers(self) -> None:
+        """Know the servers that joined since the founding, or were taken out."""
+        if self.peers is not None and self.servers.changed():
+            found = self.servers.record
+            self.service.servers, self.service.homes = found.keys, found.homes
+            self.keepers.servers = found.homes
+            await self.loop.feed(events.ServersKnown(self.servers.members))
 
     async def _second(self) -> None:
         await self.loop.feed(events.Disk(self.watch.disk()))

@@ -125,7 +125,7 @@ class Service:
         homes: Mapping[int, str] = _NO_HOMES,
     ) -> None:
         self.replica = replica
-        self._homes = homes
+        self.homes = homes
         """The node of each scheduler's host, by the scheduler's number."""
         self.log: schema.LogView | None = None
         """The brokers that keep the log, as they said last; None if they have not."""
@@ -242,9 +242,12 @@ class Service:
         """Return the change that a request is about."""
         what, state = (caller.noun, caller.verb), self.replica.state
         if what == CLUSTER_UPGRADE:
-            return Upgrade(caller, self._homes)
+            return Upgrade(caller, self.homes)
         if (change := roster_requests.HANDLERS.get(what)) is not None:
-            return change(caller, request, state, self.servers)
+            event = change(caller, request, state, self.servers)
+            if isinstance(request, schema.ClusterAdmitRequest) and isinstance(event, RosterChange):
+                roster_requests.check_copy(request.server, self.log)
+            return event
         if isinstance(request, schema.NodeRemoveRequest):
             request = self._removable(caller, request)
         return administration.HANDLERS[what](caller, request, state, self.replica.real_ns)
@@ -253,7 +256,7 @@ class Service:
         self, caller: Caller, request: schema.NodeRemoveRequest
     ) -> schema.NodeRemoveRequest:
         """Return the request with the name of its sender; Refused for a scheduler's host."""
-        if request.node in self._homes.values():
+        if request.node in self.homes.values():
             raise Refused(
                 f"node {request.node} has a scheduler and a broker of the cluster",
                 hint="They cannot be moved yet; `stoker down` there ends the cluster",
@@ -345,7 +348,7 @@ class Service:
         return schema.encode(cluster_views.queue_list(self.replica, self.replica.real_ns))
 
     def _cluster(self, caller: Caller, request: schema.ClusterRequest, now_ns: int) -> bytes:
-        return schema.encode(cluster_views.cluster_view(self.replica, self._homes, self.log))
+        return schema.encode(cluster_views.cluster_view(self.replica, self.homes, self.log))
 
     def _devices(self, caller: Caller, request: schema.NodeRequest, now_ns: int) -> bytes:
         return schema.encode(cluster_views.device_list(self.replica, caller.scope, request.after))

@@ -131,7 +131,7 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
     leader = _leader(views)
     log = next((view.log for _, view in sorted(views.items()) if view.log is not None), None)
     rows = tuple(_row(each, answers, leader, log) for each in answers.roster)
-    servers = tuple(_judged(row, rows, _place(newest)[1]) for row in rows)
+    servers = tuple(_judged(row, rows, _place(newest)[1], log) for row in rows)
     names = {row.scheduler: row.server for row in rows}
     following = next_level(rows, newest.level)
     return ClusterStatus(
@@ -222,7 +222,9 @@ def _copy(server: str, log: schema.LogView | None) -> str:
     return "current" if found.current else "away"
 
 
-def _judged(row: ServerStatus, rows: Sequence[ServerStatus], newest: int) -> ServerStatus:
+def _judged(
+    row: ServerStatus, rows: Sequence[ServerStatus], newest: int, log: schema.LogView | None
+) -> ServerStatus:
     """Return a server with whether it may go: a majority of all must stay without it."""
     if row.index is None:
         return msgspec.structs.replace(row, because=row.why)
@@ -233,11 +235,24 @@ def _judged(row: ServerStatus, rows: Sequence[ServerStatus], newest: int) -> Ser
         why = "it is the only server: while it is away nothing is decided"
     elif stay < majority:
         why = f"{'; '.join(missing)}: {stay} of {len(rows)} would stay, {majority} must"
+    elif lack := _copies_lack(row, log):
+        why = lack
     elif not any(each.leads for each in rows):
         why = "no scheduler leads at this moment"
     else:
         return msgspec.structs.replace(row, may_go=True, because=_cost(row))
     return msgspec.structs.replace(row, because=why)
+
+
+def _copies_lack(row: ServerStatus, log: schema.LogView | None) -> str:
+    """Return why the log could take no entry without a host, or an empty string. It may have a copy
+    at a server that does not count yet."""
+    copies = log.copies if log is not None else ()
+    stay = sum(each.current for each in copies if each.server != row.server)
+    majority = len(copies) // 2 + 1
+    if len(copies) < 2 or stay >= majority:
+        return ""
+    return f"{stay} of the log's {len(copies)} copies would stay, {majority} must"
 
 
 def _trouble(row: ServerStatus, newest: int) -> str:

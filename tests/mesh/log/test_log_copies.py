@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import signal
 from collections.abc import AsyncIterator
 
@@ -125,3 +127,27 @@ async def test_a_log_that_exists_keeps_its_copies(brokers: list[Server]) -> None
     assert (await opened(brokers[0], 1)).copies == 1
     assert (await opened(brokers[1], 3)).copies == 1
     assert (await opened(brokers[1], 3, 2 * SIZE)).copies == 1
+
+
+async def test_another_broker_gets_a_copy_and_gives_it_up(brokers: list[Server]) -> None:
+    log = await opened(brokers[0], 2)
+    await log.append_at(0, b"e", "1-0")
+    await log.keep(3)
+    await until_kept(log, 3)
+    with pytest.raises(Unavailable, match="5 copies of the log"):
+        await log.keep(5)
+    assert log.copies == 3
+    await log.keep(2)
+    await until_kept(log, 2)
+    assert await log.append_at(1, b"f", "1-1") == 2
+
+
+async def until_kept(log: JetStreamLog, copies: int) -> None:
+    """Wait until so many brokers have the log, each up to its end."""
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(Unavailable):
+                found = (await log.keepers()).copies
+                if len(found) == copies and all(each.current for each in found):
+                    return
+            await asyncio.sleep(0.05)

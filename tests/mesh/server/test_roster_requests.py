@@ -13,7 +13,8 @@ from stoker.mesh.log.genesis import VACANT, RosterMember, member_number
 from stoker.mesh.replica.events import Admin, RosterChange
 from stoker.mesh.server import roster_requests
 from stoker.mesh.wire.schema import ClusterAdmitRequest, ClusterRemoveRequest
-from stoker.native.errors import NotFound
+from stoker.mesh.wire.schema_cluster import LogCopy, LogView
+from stoker.native.errors import NotFound, Refused
 
 SERVERS = {name: f"U{name.upper()}AAAAAAAAA" for name in ("first", "second", "third")}
 MEMBERS = tuple(RosterMember(member_number(key), key) for key in SERVERS.values())
@@ -54,3 +55,27 @@ def test_an_unknown_server_is_refused_with_those_there_are(ask: Any) -> None:
     with pytest.raises(NotFound, match="no server 'fourth'") as caught:
         ask("fourth", *MEMBERS)
     assert caught.value.hint == "It has first, second, third"
+
+
+def kept(*names: str, behind: str = "") -> LogView:
+    copies = (LogCopy(server=name, current=name != behind) for name in names)
+    return LogView(leader="first", copies=tuple(copies))
+
+
+@pytest.mark.parametrize(
+    ("log", "may"),
+    [
+        (kept("first", "second"), False),
+        (kept("first", "second", "third", behind="third"), False),
+        (kept("first", "second", "third"), True),
+        (kept("first"), True),  # a log of one copy
+        (kept(*"abcde"), True),  # it has no more copies
+        (None, True),  # no broker tells: how far the server is, it has told itself
+    ],
+)
+def test_a_server_enters_with_a_copy_of_the_log(log: LogView | None, may: bool) -> None:
+    if may:
+        roster_requests.check_copy("third", log)
+    else:
+        with pytest.raises(Refused, match="third has no current copy of the log"):
+            roster_requests.check_copy("third", log)

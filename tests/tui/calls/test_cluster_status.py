@@ -81,6 +81,15 @@ def test_a_copy_of_the_log_that_is_not_there_counts_as_away(row: tuple[str, bool
     assert not said["a"][0] and "the log's copy on b is" in said["a"][1]
 
 
+def test_a_copy_at_a_server_that_does_not_count_yet_counts_for_the_log() -> None:
+    rows = [("a", True, 0), ("b", True, 0), ("c", True, 0)]
+    lost = kept(*rows, ("d", False, 0))
+    for why in (why for _, why in verdicts(judged(*[view(1, 40, lost)] * 3)).values()):
+        assert why == "2 of the log's 4 copies would stay, 3 must"
+    there = kept(*rows, ("d", True, 0))
+    assert all(may for may, _ in verdicts(judged(*[view(1, 40, there)] * 3)).values())
+
+
 def test_a_scheduler_that_is_far_behind_counts_as_away() -> None:
     late = view(1, 40, WHOLE)
     found = judged(view(1, 40 + BEHIND_MAX + 1, WHOLE), late, view(1, 110, WHOLE))
