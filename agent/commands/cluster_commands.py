@@ -176,6 +176,23 @@ def _seen(root: str) -> dict[str, int]:
         return {}
 
 
+def _counting(root: str) -> set[str] | None:
+    """Return the keys of the schedulers in the roster, as the leader knows them; None without."""
+    import asyncio
+
+    from stoker.mesh.client.client import Client
+    from stoker.native.errors import StokerError
+
+    async def roster() -> set[str]:
+        async with Client.open(root, patience_s=SEEN_S) as client:
+            return {each.public_key for each in (await client.cluster()).schedulers}
+
+    try:
+        return asyncio.run(roster())
+    except StokerError:
+        return None
+
+
 def _drain(root: str, name: str, why: str) -> bool:
     """Keep new jobs off a node; False if the scheduler does not do that now."""
     import asyncio
@@ -209,7 +226,8 @@ def cluster_revoke_command(
 ) -> None:
     """Revoke the key of the node or user NAME: its connections are cut, and it gets no new ones.
 
-    Nobody else notices. Jobs of a user go on. A node is drained, too, and its jobs follow the rules
+    Nobody else notices. A server that counts keeps its keys: `cluster remove` comes first. Jobs of
+    a user go on. A node is drained, too, and its jobs follow the rules
     of leases, as if its network had failed. It may join again with a new token; a user gets a key
     by `user add`.
     """
@@ -217,7 +235,7 @@ def cluster_revoke_command(
     from stoker.agent.supervise import target_node
 
     where = target_node.own(state, "cluster revoke")
-    holder = key_revocation.holder(where, name, kind)
+    holder = key_revocation.holder(where, name, kind, lambda: _counting(str(where.root)))
     live = key_revocation.revoke(where, holder, reason, int(time.time()))
     rest = "its connections are cut" if live else "the broker does not run"
     click.echo(f"the key of {holder.kind} {holder.name} is revoked: {rest}")

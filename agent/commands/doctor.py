@@ -412,7 +412,7 @@ def _scheduler(where: StateFolder) -> Iterator[Check]:
         return
     hint = "The scheduler's log file tells more"
     if found.status.endswith(OUT_OF_ROSTER):
-        hint = "It counts for no majority; a server that counts lets it back: stoker cluster admit"
+        hint = "It counts for no majority; a server that counts lets it in: stoker cluster admit"
     yield Check("scheduler.state", "WARN", found.status, hint)
 
 

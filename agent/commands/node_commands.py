@@ -155,7 +155,7 @@ def _print_waiting(started: StartedNode) -> None:
     click.echo(f"stoker waits for the {cluster.wanted} servers of its cluster: {cluster.url}")
     click.echo(f"  server {cluster.node}, supervisor pid {started.pid}")
     click.echo(f"  state {where.root}")
-    click.echo("it begins by itself once all have joined and are up; next:")
+    click.echo("it begins by itself once the first server has all of them; next:")
     if cluster.is_first:
         token = target_node.call(where, "cluster token --server")
         click.echo(f"  {token}    # for each of the others")

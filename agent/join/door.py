@@ -111,7 +111,7 @@ def _check_server(request: JoinRequest, name: str, taken: InUse) -> None:
     server = request.server
     assert server is not None
     if not taken.servers_left:
-        raise TurnedAway("servers_full", "this cluster has all the servers that it was made for")
+        raise TurnedAway("servers_full", "this cluster has all the servers that it may have")
     if name != request.name:
         raise TurnedAway(
             "name_taken",

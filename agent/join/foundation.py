@@ -50,7 +50,7 @@ def found(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     genesis = msgspec.structs.replace(genesis, origin=begins)
     users.save(where.users, table)
     durable_file.replace(where.genesis, sealed_json.encode(genesis))
-    return _complete(where, cluster, servers)
+    return complete(where, cluster, servers)
 
 
 def _with_admins(table: Users, servers: tuple[ClusterServer, ...]) -> Users:
@@ -86,30 +86,49 @@ def take(where: StateFolder, cluster: ClusterFile, given: ServerTables) -> Clust
     """
     if len(given.servers) < given.wanted:
         return cluster  # not founded yet: there is nothing to begin with
-    _check(cluster, given)
+    here = next((each for each in given.servers if each.node == cluster.node), None)
+    if here is None and cluster.waits and given.wanted < cluster.wanted:
+        return cluster  # founded before, and this server is about to be taken in
+    _check(where, cluster, given)
     durable_file.replace(where.users, given.users)
     durable_file.replace(where.joins, given.joins)
     if given.revoked:
         durable_file.replace(where.revoked, given.revoked)
     users.load(where.users), joins.load(where.joins), revoked_keys.load(where.revoked)
-    if not cluster.waits:
+    if not cluster.waits and given.servers == cluster.servers:
         return cluster
-    durable_file.replace(where.genesis, given.genesis)
+    if cluster.waits:
+        durable_file.replace(where.genesis, given.genesis)
     named = msgspec.structs.replace(cluster, guest=given.guest)
-    return _complete(where, named, given.servers)
+    return complete(where, named, given.servers)
 
 
-def _check(cluster: ClusterFile, given: ServerTables) -> None:
+def _check(where: StateFolder, cluster: ClusterFile, given: ServerTables) -> None:
     for each in given.servers:
         cluster_server.check(each)
     here = next((each for each in given.servers if each.node == cluster.node), None)
     if here is None or here.scheduler != cluster.scheduler_public_key:
         raise BadRequest(f"{cluster.node} is none of the servers of its cluster")
-    if not cluster.waits and given.servers != cluster.servers:
-        raise BadRequest("the servers of a cluster that was founded do not change")
+    if not cluster.waits:
+        _check_known(where, cluster, given)
 
 
-def _complete(
+def _check_known(where: StateFolder, cluster: ClusterFile, given: ServerTables) -> None:
+    """Refuse tables that change a server, or lack one whose key was not revoked: an old copy of the
+    first server's folder takes nobody out."""
+    now = {each.node: each for each in given.servers}
+    revoked = revoked_keys.parse(given.revoked, where.revoked) if given.revoked else {}
+    for each in cluster.servers:
+        if each.node not in now and each.agent not in revoked:
+            raise BadRequest(
+                f"the first server does not know server {each.node}, whose key was not revoked",
+                hint="Was it replaced by a file that is older than that server?",
+            )
+        if now.get(each.node, each) != each and each.agent not in revoked:
+            raise BadRequest(f"server {each.node} does not change its keys or its address")
+
+
+def complete(
     where: StateFolder, cluster: ClusterFile, servers: tuple[ClusterServer, ...]
 ) -> ClusterFile:
     """Write down all servers: their certificates, the broker's configuration with its routes, then
@@ -121,6 +140,7 @@ def _complete(
     made = msgspec.structs.replace(
         cluster,
         servers=servers,
+        wanted=len(servers),
         schedulers=tuple(each.scheduler for each in servers),
         brokers=tuple(each.url for each in servers if each.node != cluster.node),
     )

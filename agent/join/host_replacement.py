@@ -57,12 +57,13 @@ def check_others(cluster: ClusterFile, answering: set[str]) -> None:
             hint="End it there first: `stoker down`, and never start that folder again",
         )
     count = len(cluster.servers)
-    needed = count - count // 2
+    needed = count // 2 + 1
     others = sorted(each.node for each in cluster.servers if each.node in answering)
     if len(others) < needed:
         there = " and ".join(others) or "none"
+        verb = "answer" if len(others) > 1 else "answers"
         raise Refused(
-            f"{there} of the {count - 1} other servers answers, and {needed} must: a server that"
+            f"{there} of the {count - 1} other servers {verb}, and {needed} must: a server that"
             " has lost its memory learns from them what it has acknowledged",
             hint="Bring another one back first; the folders of those that died have the log. If"
             " they are lost for good, `stoker cluster backup --survivor` on one that is left",

@@ -8,8 +8,10 @@ counts nowhere, however often the broker starts. An interrupted revocation can b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from stoker.agent.join import growth
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
@@ -17,7 +19,7 @@ from stoker.mesh.broker import broker_reload, revoked_keys, users
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import KeyKind, RevokedKey
 from stoker.mesh.server import departures_file
-from stoker.mesh.wire.cluster_server import admin_of
+from stoker.mesh.wire.cluster_server import ClusterServer, admin_of
 from stoker.native.errors import BadRequest, NotFound, Refused
 
 PROTECTED = ("admin",)
@@ -39,11 +41,29 @@ def revoke(where: StateFolder, holder: Holder, why: str, now_s: int) -> bool:
     cluster = state_folder.load_made_here(where)
     with state_folder.edit_lock(where):
         _take_back(where, holder, RevokedKey(holder.kind, holder.name, now_s, why))
+        server = _server(cluster, holder.name) if holder.kind == "node" else None
+        if server is not None:
+            owner = Holder("user", admin_of(server.node), server.admin)
+            _take_back(where, owner, RevokedKey(owner.kind, owner.name, now_s, why))
+            cluster = growth.without(where, cluster, server.node)
         return _tell(where, cluster)
 
 
-def holder(where: StateFolder, name: str, kind: KeyKind | None = None) -> Holder:
-    """Return the node or user of this name; NotFound if there is none, Refused if there are two."""
+def _nobody_says() -> None:
+    """Return that nobody knows which schedulers count."""
+
+
+def holder(
+    where: StateFolder,
+    name: str,
+    kind: KeyKind | None = None,
+    counting: Callable[[], Collection[str] | None] = _nobody_says,
+) -> Holder:
+    """Return the node or user of this name; NotFound if there is none, Refused if there are two.
+
+    `counting` returns the keys of the schedulers in the roster, None if none of them answers: a
+    server that is among them keeps its keys.
+    """
     cluster = state_folder.load_made_here(where)
     found = [each for each in _holders(where) if each.name == name and kind in (None, each.kind)]
     if not found:
@@ -58,21 +78,42 @@ def holder(where: StateFolder, name: str, kind: KeyKind | None = None) -> Holder
             f"a node and a user are called {name}", hint="Say which: --kind node or --kind user"
         )
     only = found[0]
-    if only.name in _of_servers(cluster):
-        raise BadRequest(
-            f"{only.name} belongs to a server of the cluster, which keeps its keys",
-            hint="Servers of a cluster are not taken out yet",
-        )
+    _check_server(cluster, only, counting)
     own = only.name in PROTECTED or where.key(f"user-{only.name}").exists()
     if only.kind == "user" and own:
         raise BadRequest(f"{only.name} owns this node and keeps its key")
     return only
 
 
-def _of_servers(cluster: ClusterFile) -> set[str]:
-    """Return the nodes and users of the servers beside this one."""
-    others = [each.node for each in cluster.servers[1:]]
-    return {*others, *map(admin_of, others)}
+def _server(cluster: ClusterFile, node: str) -> ClusterServer | None:
+    """Return the server of this name beside this host; None if there is none."""
+    return next((each for each in cluster.servers[1:] if each.node == node), None)
+
+
+def _check_server(
+    cluster: ClusterFile, holder: Holder, counting: Callable[[], Collection[str] | None]
+) -> None:
+    """Refuse to take back the key of a server that counts, or that of its owner."""
+    owners = {admin_of(each.node): each.node for each in cluster.servers[1:]}
+    if holder.kind == "user" and holder.name in owners:
+        raise BadRequest(
+            f"{holder.name} belongs to server {owners[holder.name]} of the cluster",
+            hint=f"`stoker cluster revoke {owners[holder.name]}` takes both back",
+        )
+    server = _server(cluster, holder.name) if holder.kind == "node" else None
+    if server is None:
+        return
+    roster = counting()
+    if roster is None:
+        raise Refused(
+            f"no scheduler leads, so nobody says whether server {server.node} counts",
+            hint="Try again once one does: `stoker cluster status`",
+        )
+    if server.scheduler in roster:
+        raise Refused(
+            f"{server.node} is a server of the cluster that counts, and keeps its keys",
+            hint=f"`stoker cluster remove {server.node}` first, if it shall go for good",
+        )
 
 
 LIST = "`stoker cluster keys` lists them"
@@ -82,6 +123,8 @@ def _holders(where: StateFolder) -> list[Holder]:
     rows = [Holder("user", name, row.public_key) for name, row in _users(where).items()]
     if where.key(state_folder.GUEST).exists():
         nodes = joins.load(where.joins).nodes
+        servers = state_folder.load(where).servers[1:]  # of an interrupted revocation, these alone
+        rows += [Holder("node", x.node, x.agent) for x in servers if x.node not in nodes]
         rows += [Holder("node", name, row.public_key) for name, row in nodes.items()]
     return rows
 
@@ -109,14 +152,17 @@ def settle_departures(where: StateFolder) -> list[str]:
 def _take_back(where: StateFolder, holder: Holder, why: RevokedKey) -> None:
     """Write a key down as revoked, then drop its row; both may have been done before."""
     rows = revoked_keys.with_key(revoked_keys.load(where.revoked), holder.key, why)
-    if holder.kind == "node" and (former := joins.load(where.joins).nodes[holder.name].former):
-        rows = revoked_keys.with_key(rows, former, why)
-    revoked_keys.save(where.revoked, rows)
     if holder.kind == "user":
+        revoked_keys.save(where.revoked, rows)
         table = _users(where)
         users.save(where.users, {k: v for k, v in table.items() if k != holder.name})
-    else:
-        known = joins.load(where.joins)
+        return
+    known = joins.load(where.joins)
+    row = known.nodes.get(holder.name)
+    if row is not None and row.former:
+        rows = revoked_keys.with_key(rows, row.former, why)
+    revoked_keys.save(where.revoked, rows)
+    if row is not None:
         joins.save(where.joins, joins.without_node(known, holder.name))
 
 

@@ -22,13 +22,13 @@ from pathlib import Path
 import nats.errors
 from nats.aio.msg import Msg
 
-from stoker.agent.join import door, foundation, key_revocation
+from stoker.agent.join import door, foundation, growth, key_revocation
 from stoker.agent.join.door import Admission, InUse, TurnedAway
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
 from stoker.agent.supervise.supervisor import FOUNDED
-from stoker.mesh.broker import revoked_keys
+from stoker.mesh.broker import broker_reload, revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.connection import process_connection
@@ -63,16 +63,23 @@ class Registrar:
         self.counters: Counter[str] = Counter()
         self.untold = True
         """True if the broker may not know the newest node yet."""
+        self._grown_at = -1
+        """The stamp of the joined nodes when the last server among them had been taken in."""
 
     @property
     def is_founded(self) -> bool:
         """True on the first of several servers, once all of them are there."""
         return self._cluster.several and not self._cluster.waits
 
+    def _read_again(self) -> None:
+        """Read the record of the cluster: `stoker cluster revoke` may have taken a server out."""
+        self._cluster = state_folder.read_json(self._where.cluster, ClusterFile)
+
     def tell_broker(self) -> None:
         """Have the broker know the keys of all nodes; OSError if the disk does not take it."""
         where = self._where
         with state_folder.edit_lock(where):
+            self._read_again()
             startup.write_broker_config(where, self._cluster, startup.load_users(where))
         broker = pids.recorded(where).get(BROKER)
         if broker is not None:
@@ -107,6 +114,7 @@ class Registrar:
 
     def _granted(self, request: JoinRequest, now_s: int) -> JoinReply:
         with state_folder.edit_lock(self._where):
+            self._read_again()
             known = joins.load(self._where.joins)
             admission = door.judge(request, known, self._in_use(), now_s)
             if admission.is_new:
@@ -124,10 +132,32 @@ class Registrar:
             self._count("founded", servers=[each.node for each in self._cluster.servers])
         return self._waited and self.is_founded
 
+    def grow_if_due(self) -> None:
+        """Take servers in that joined since the founding; OSError as above."""
+        stamp = _stamp(self._where.joins)
+        if stamp == self._grown_at:
+            return
+        with state_folder.edit_lock(self._where):
+            self._read_again()
+            is_due = growth.is_due(self._where, self._cluster)
+            if is_due:
+                self._cluster = growth.grow(self._where, self._cluster)
+        if is_due:
+            self._tell_of_servers()
+        self._grown_at = stamp
+
+    def _tell_of_servers(self) -> None:
+        """Have the broker let in those that were taken in, whose owners are new users."""
+        self._count("grown", servers=[each.node for each in self._cluster.servers])
+        broker = pids.recorded(self._where).get(BROKER)
+        if broker is not None:
+            broker_reload.add_account(broker.pid, self._where.log / f"{BROKER}.log")
+
     def tables(self, data: bytes) -> bytes | None:
         """Return the answer to a server that requests the tables; None if it is no request."""
         try:
             request = server_tables.open_request(data)
+            self._read_again()
             found = foundation.tables(self._where, self._cluster)
             given = None if server_tables.digest(found) == request.have else found
             return server_tables.seal(given, request.nonce, self._key)
@@ -159,12 +189,11 @@ class Registrar:
         own = {identity.load(where.key(name)).public for name in others}
         users = {user.public_key for user in startup.load_users(where).values()}
         revoked = revoked_keys.load(where.revoked)
-        joined = joins.servers(joins.load(where.joins)) if self._cluster.waits else ()
-        servers = (*self._cluster.servers, *joined)
+        servers = (*self._cluster.servers, *growth.entering(where, self._cluster))
         keys = {key for each in servers for key in each.keys}
         taken = {*own, *users, *keys, *self._cluster.scheduler_keys, *revoked}
         doors = {door for each in servers for door in each.doors}
-        return InUse({self._cluster.node}, taken, self._cluster.wanted - len(servers), doors)
+        return InUse({self._cluster.node}, taken, growth.room(where, self._cluster), doors)
 
     def _reply(self, request: JoinRequest, admission: Admission) -> JoinReply:
         cluster = self._cluster
@@ -179,7 +208,7 @@ class Registrar:
             (cluster.url, *cluster.brokers),
             certificates=(own, *others),
             first=cluster.servers[0] if request.server is not None else None,
-            wanted=cluster.wanted,
+            wanted=growth.count(self._where, cluster),
         )
 
     def _count(self, kind: str, **fields: object) -> None:
@@ -246,12 +275,14 @@ class RegistrarDaemon:
             await asyncio.sleep(LOOK_S)
 
     async def _found(self) -> None:
-        """Found the cluster once it is complete, and tell the supervisor, until it ends this."""
+        """Found the cluster once it is complete, and tell the supervisor, until it ends this; take
+        in a server that joins later."""
         try:
             if await asyncio.to_thread(self._registrar.found_if_due):
                 notify.status(FOUNDED)
+            await asyncio.to_thread(self._registrar.grow_if_due)
         except (StokerError, OSError) as error:
-            _log.error("the cluster is not founded yet", error=str(error))
+            _log.error("the cluster does not have its servers yet", error=str(error))
 
     async def _give_tables(self, message: Msg) -> None:
         reply = await asyncio.to_thread(self._registrar.tables, message.data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 
+from stoker.agent.join import growth
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import startup, target_node
@@ -34,7 +35,7 @@ def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) 
             hint="`stoker cluster init --address ADDR` lets them, while the node does not run",
         )
     if server:
-        _check_room(cluster)
+        _check_room(where, cluster)
     with state_folder.edit_lock(where):
         startup.make_door(where)
         token = JoinToken(
@@ -51,16 +52,16 @@ def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) 
     return token
 
 
-def _check_room(cluster: ClusterFile) -> None:
-    """Refuse a token for a server that no cluster waits for."""
+def _check_room(where: StateFolder, cluster: ClusterFile) -> None:
+    """Refuse a token for a server for which the cluster has no place."""
     if not cluster.several:
         raise Refused(
-            f"the cluster of {cluster.node} has one server and takes no other",
-            hint="`stoker cluster init --servers 3` makes it wait for others;"
-            " a host that joins as a node needs no --server",
+            f"the cluster of {cluster.node} has one server and takes no other while it runs",
+            hint="`stoker cluster init --servers 3` makes a new one wait for others; a backup of"
+            " this one can begin it. A host that joins as a node needs no --server",
         )
-    if not cluster.waits:
+    if not cluster.waits and growth.room(where, cluster) < 1:
         raise Refused(
-            f"the cluster has its {cluster.wanted} servers and takes no other",
+            f"the cluster has {growth.SERVERS_MAX} servers, which is the most",
             hint="A host that joins as a node needs no --server",
         )

@@ -52,6 +52,11 @@ def load(path: Path) -> dict[str, RevokedKey]:
         raise Denied(f"{path}: {error.strerror}") from None
     if len(data) > FILE_BYTES_MAX:
         raise Corrupt(f"{path} has {len(data)} bytes, at most {FILE_BYTES_MAX}")
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> dict[str, RevokedKey]:
+    """Return the table that is the content of the file `path`; Corrupt if it is none."""
     try:
         rows = sealed_json.decode(data, dict[str, RevokedKey])
         for public in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three hosts for a cluster of servers: network namespaces at a bridge in one of their own.
+"""Hosts for a cluster of servers, mostly three: network namespaces at a bridge in one of their own.
 
 They share everything but the network with this host, whose own network stays as it is.
 """
@@ -82,14 +82,15 @@ class ServerHost:
 
 
 @contextlib.contextmanager
-def three_hosts() -> Iterator[list[ServerHost]]:
-    """The hosts `first`, `second` and `third`, which are down and gone at the end."""
+def three_hosts(*more: str) -> Iterator[list[ServerHost]]:
+    """The hosts `first`, `second` and `third`, and more of these names; all are down and gone at
+    the end."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     switch = f"stoker-{os.getpid()}-switch"
     with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/tmp") as folder:
         Path(folder).chmod(0o711)
-        hosts = [ServerHost(name, n, Path(folder)) for n, name in enumerate(NAMES, 1)]
+        hosts = [ServerHost(name, n, Path(folder)) for n, name in enumerate((*NAMES, *more), 1)]
         made: list[str] = []
         try:
             ip("netns", "add", switch)

@@ -177,13 +177,6 @@ def test_tables_are_changed_on_the_first_host_alone(servers: list[ServerHost], n
     assert b"has a scheduler and a broker of the cluster" in removed.stderr
 
 
-def test_a_fourth_server_and_another_address_are_refused(servers: list[ServerHost]) -> None:
-    first = servers[0]
-    done = first.stoker("cluster", "token", "--server", check=False)
-    assert done.returncode == 2
-    assert b"has its 3 servers and takes no other" in done.stderr
-
-
 @pytest.mark.rounds
 def test_the_host_of_the_leader_dies_and_the_cluster_goes_on(servers: list[ServerHost]) -> None:
     for _ in range(rounds(1, 6)):

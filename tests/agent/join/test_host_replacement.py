@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.agent.join import foundation, host_replacement, server_export
@@ -77,6 +78,16 @@ def test_a_host_that_could_vote_twice_or_learn_too_little_is_not_made(
         host_replacement.replace(there, server_export.read(tmp_path / "file"))
     assert not there.root.exists()
     assert not list(tmp_path.glob(".new-*")), "a refusal leaves nothing"
+
+
+def test_one_of_four_learns_from_all_three_others(founders: Founders) -> None:
+    """A majority of four has three, so two that were told something may be two who are away."""
+    cluster = state_folder.load(founders.where)
+    third = msgspec.structs.replace(cluster.servers[2], node="fourth")
+    four = msgspec.structs.replace(cluster, servers=(*cluster.servers, third))
+    with pytest.raises(Refused, match="second and third of the 3 other servers answer, and 3"):
+        host_replacement.check_others(four, {"second", "third"})
+    host_replacement.check_others(four, {"second", "third", "fourth"})
 
 
 def test_servers_that_nobody_runs_do_not_answer(founders: Founders, tmp_path: Path) -> None:
