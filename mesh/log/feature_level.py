@@ -43,6 +43,8 @@ BUILD: Final = FeatureRange(min(FORMATS), max(FORMATS))
 class BeyondRange(Corrupt):
     """A scheduler is led to a feature level that it does not support; nothing is damaged."""
 
+    title = "another version is needed"
+
 
 def narrowed(newest: int | None) -> FeatureRange:
     """Return the range of this build without the levels above `newest`; None leaves it whole."""

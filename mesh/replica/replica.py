@@ -470,9 +470,9 @@ class Replica:
         for data in entries:
             try:
                 self._follower.adopt(data, replaces=replaces)
-            except BeyondRange:
-                raise
-            except Corrupt:
+            except Corrupt as error:
+                if isinstance(error, BeyondRange):
+                    raise
                 self.count("fetched_refused")
                 return
 
@@ -489,8 +489,7 @@ class Replica:
         self._appends.flush(now)
 
     def _go_no_further(self, error: BeyondRange) -> None:
-        """Halt in front of a feature level that this replica does not support: it hears nobody and
-        writes nothing from then on, so that another build can go on with what it has."""
+        """Halt in front of a feature level that is not supported; from then on nobody is heard."""
         self._leadership.beyond = error.message
         self._halt(error.message)
 

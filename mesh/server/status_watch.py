@@ -32,6 +32,9 @@ BROKER_AGAIN_S = 11.0
 HALT_AGAIN_S = 60.0
 """A halt is logged again after this time."""
 
+HALT_HINT = "keep a copy of the state folder; `stoker down`, `stoker up` reads the log again"
+UPGRADE_HINT = "nothing was changed here, and the other servers go on"
+
 log = structlog.get_logger("scheduler")
 
 
@@ -120,7 +123,7 @@ class StatusWatch:
         log.critical(
             "halted: running jobs go on, but nothing is placed, and no end of a job is recorded",
             reason=self._replica.why,
-            hint="keep a copy of the state folder; `stoker down`, `stoker up` reads the log again",
+            hint=UPGRADE_HINT if self._replica.right.is_beyond else HALT_HINT,
         )
 
     def _watch_keys(self) -> None:

@@ -47,3 +47,8 @@ class AnswerRight:
         if leader:
             return NotLeader("this scheduler does not lead", hint=f"Ask scheduler {leader:016x}")
         return NotLeader("no scheduler leads now", hint="Try again in a second")
+
+    @property
+    def is_beyond(self) -> bool:
+        """True if the cluster has a feature level that this replica does not support."""
+        return bool(self._leadership.beyond)

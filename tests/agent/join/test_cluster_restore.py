@@ -17,9 +17,11 @@ from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.broker.users import User
 from stoker.mesh.identity import certificate, identity, sealed_json
 from stoker.mesh.log import genesis, log_record
+from stoker.mesh.log.feature_level import FORMATS
 from stoker.mesh.log.genesis import Genesis
-from stoker.mesh.replica import backup_file, origin
+from stoker.mesh.replica import backup_file, origin, snapshots
 from stoker.mesh.replica.backup_file import Backup, FormerBroker
+from stoker.mesh.replica.first_state import first_state
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.native.errors import Refused
 from tests.mesh.bench import LIMITS, Bench
@@ -143,6 +145,21 @@ def test_the_founding_of_several_servers_keeps_the_origin(
     assert (
         founded.origin == begins and founded.schedulers[0].public_key == first.servers[0].scheduler
     )
+
+
+@pytest.mark.parametrize("level", FORMATS)
+def test_a_restored_cluster_has_the_feature_level_of_its_backup(
+    backup: Backup, where: StateFolder, level: int
+) -> None:
+    formats = FORMATS[level]
+    config = msgspec.structs.replace(backup.state.config, level=level, formats=formats)
+    state = msgspec.structs.replace(backup.state, config=config, format=formats.snapshot)
+    of_level = msgspec.structs.replace(backup, snapshot=snapshots.encode(state).data)
+    made = cluster_restore.restore(where, of_level)
+    begins = state_folder.read_json(where.genesis, Genesis)
+    assert (begins.level, begins.formats) == (level, formats)
+    found = SnapshotFolder(where.scheduler).newest(made.cluster).snapshot
+    assert first_state(begins, found).level == level
 
 
 def test_a_restore_that_fails_leaves_nothing(backup: Backup, where: StateFolder) -> None:

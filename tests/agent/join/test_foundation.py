@@ -20,6 +20,7 @@ from stoker.mesh.broker import users
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.join_token import JoinToken
 from stoker.mesh.log import log_record
+from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.wire import join_messages, server_tables
 from stoker.mesh.wire.join_messages import JoinReply
@@ -117,6 +118,21 @@ def test_the_last_one_founds_the_cluster_and_all_have_the_same(founders: Founder
         for where in folders
     ]
     assert len(set(accounts)) == 1, "all brokers know the same accounts"
+
+
+@pytest.mark.parametrize("pinned", [None, 1])
+def test_a_cluster_begins_with_the_newest_level_of_the_server_that_founds_it(
+    founders: Founders, pinned: int | None
+) -> None:
+    if pinned is not None:
+        settings = founders.where.root / "config.toml"
+        settings.write_text(f"[upgrade]\nnewest_level = {pinned}\n")
+    for number, name in enumerate(("second", "third"), 3):
+        founders.join(name, number)
+    assert founders.registrar.found_if_due()
+    genesis = sealed_json.decode(founders.where.genesis.read_bytes(), Genesis)
+    level = pinned or BUILD.newest
+    assert (genesis.level, genesis.formats) == (level, FORMATS[level])
 
 
 def test_a_founding_that_was_interrupted_is_repeated(founders: Founders) -> None:
