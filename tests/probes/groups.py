@@ -152,3 +152,13 @@ def eventually(done: Callable[[], bool], seconds: float = 10.0) -> None:
     while not done():
         assert time.monotonic() < end, "the condition never came true"
         time.sleep(0.005)
+
+
+def ring_bytes() -> int:
+    """The bytes of rings that are mapped into this process; each has its data mapped twice."""
+    found = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("anon_inode:bpf-map"):
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            found += last - first
+    return found

@@ -23,7 +23,7 @@ from stoker.probes.calls.prologue import Trap
 from stoker.probes.calls.trap_cost import ELSEWHERE, TrapCosts
 from stoker.probes.cost.cost_budget import GovernorAction
 from tests.probes.gpu_jobs import DEARLY, Caller, compile_caller, compile_library
-from tests.probes.groups import require_root
+from tests.probes.groups import require_root, ring_bytes
 
 pytestmark = pytest.mark.needs_bpf
 
@@ -126,6 +126,18 @@ COUNTS = {
     "cuModuleLoadData": 53,
 }
 """Function of the stand-in -> a prime number of calls; every kind of first instruction is there."""
+
+
+def test_counted_calls_make_no_ring_of_records(
+    open_grouped: Open, start: Start, library: Path
+) -> None:
+    """Only calls for which ranks wait are told one by one."""
+    before = ring_bytes()
+    probes, caller = open_grouped(), start(library)
+    watch(probes, caller)
+    caller.tell("call", "cuLaunchKernel", 5)
+    assert entered(probes)["cuda.cuLaunchKernel"] == 5
+    assert ring_bytes() - before < 1 << 20  # the ring has four times as much
 
 
 def test_calls_are_counted_exactly(open_probes: Open, start: Start, library: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from stoker.probes.host.host_probes import HostLimits, HostProbes
 from stoker.probes.host.host_records import BLOCKED, BLOCKED_IO, DETAIL_UNKNOWN, SPAN_BYTES
-from tests.probes.groups import CLOCK_NANOSLEEP, Groups
+from tests.probes.groups import CLOCK_NANOSLEEP, Groups, ring_bytes
 
 pytestmark = pytest.mark.needs_bpf
 
@@ -47,16 +47,6 @@ def assert_seamless(spans: list[Span]) -> None:
     for span, following in pairwise(spans):
         assert span[0] < span[1] == following[0]
     assert {span[3] for span in spans} <= {1, 2, 3, 4}
-
-
-def ring_bytes() -> int:
-    """The bytes of rings that are mapped into this process; each has its data mapped twice."""
-    found = 0
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        if line.endswith("anon_inode:bpf-map"):
-            first, last = (int(part, 16) for part in line.split()[0].split("-"))
-            found += last - first
-    return found
 
 
 def test_the_ring_of_spans_is_made_for_the_first_job_that_is_followed_in_full(
