@@ -54,6 +54,7 @@ from stoker.mesh.wire.schema_cluster import (
     QueueSetRequest,
     QueueView,
     QuotaView,
+    ReplyMessage,
     Reservation,
     SchedulerView,
     Wait,
@@ -341,7 +342,7 @@ class AttemptView(Part, frozen=True):
     signal: int | None = None
 
 
-class JobView(Message, frozen=True):
+class JobView(ReplyMessage, frozen=True):
     """One job. `trace` is the trace summary if it was requested: an object as the node wrote it, or
     null."""
 
@@ -387,7 +388,7 @@ class JobView(Message, frozen=True):
     """The reason why there is no `verdict` of a running job, or of some of its tasks."""
 
 
-class JobList(Message, frozen=True):
+class JobList(ReplyMessage, frozen=True):
     """Jobs, newest first. If `next` is set, a request with `before` set to it continues."""
 
     jobs: tuple[JobView, ...]
@@ -404,7 +405,7 @@ class CancelledJob(Part, frozen=True):
     changed: bool
 
 
-class CancelView(Message, frozen=True):
+class CancelView(ReplyMessage, frozen=True):
     """The effect of a cancel on each selected job; `next` is the `before` of the request that goes
     on, if there are more."""
 
@@ -412,7 +413,7 @@ class CancelView(Message, frozen=True):
     next: int | None = None
 
 
-class LogsView(Message, frozen=True):
+class LogsView(ReplyMessage, frozen=True):
     """A piece of output (base64) from the requested offset; `waiting` is true before the start."""
 
     job: int
@@ -429,7 +430,7 @@ class LogsView(Message, frozen=True):
     """True if another attempt has followed this one, or may."""
 
 
-class StdinView(Message, frozen=True):
+class StdinView(ReplyMessage, frozen=True):
     """The progress of stdin: the next write begins at `next_offset`; `closed` is true if the job
     reads no more."""
 
@@ -439,7 +440,7 @@ class StdinView(Message, frozen=True):
     waiting: bool = False
 
 
-class ExplainView(Message, frozen=True):
+class ExplainView(ReplyMessage, frozen=True):
     """An explanation: `summary` in one sentence, `reasons` by rank, `actions` that would help."""
 
     job: int
@@ -466,7 +467,7 @@ class Failure(Part, frozen=True):
     hint: str = ""
 
 
-class ErrorReply(Message, frozen=True):
+class ErrorReply(ReplyMessage, frozen=True):
     """The reply to a request that was refused or failed."""
 
     error: Failure

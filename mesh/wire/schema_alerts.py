@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stoker.mesh.wire.schema_cluster import Int, Message, Part
+from stoker.mesh.wire.schema_cluster import Int, Message, Part, ReplyMessage
 
 ALERTS_OF_NODE_MAX = 320
 """The most alerts in one node's answer: those that fire first, the newest first."""
@@ -86,7 +86,7 @@ class NodeAlerts(Part, frozen=True):
     """Alerts that are not in it, for room."""
 
 
-class AlertList(Message, frozen=True):
+class AlertList(ReplyMessage, frozen=True):
     """Alerts: those that fire and nobody has seen, then the seen ones, then what was resolved, each
     kind with the newest first.
 

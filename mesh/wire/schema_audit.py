@@ -6,7 +6,7 @@ Owns the cursor of a reader: the place of the last entry that it had.
 
 from __future__ import annotations
 
-from stoker.mesh.wire.schema_cluster import Int, Message, Part
+from stoker.mesh.wire.schema_cluster import Int, Message, Part, ReplyMessage
 
 ENTRIES_BYTES_MAX = 256 * 1024
 """The most bytes of entries in one AuditView; one entry is never larger."""
@@ -26,7 +26,7 @@ class AuditEntry(Part, frozen=True):
     data: bytes
 
 
-class AuditView(Message, frozen=True):
+class AuditView(ReplyMessage, frozen=True):
     """The next entries, and where the state of the scheduler that answers is."""
 
     cluster: str

@@ -29,8 +29,12 @@ class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=T
     schema: Literal["stoker/v1"] = VERSION
 
 
-class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, gc=False):
-    """The base of the parts of messages."""
+class ReplyMessage(Message, forbid_unknown_fields=False, frozen=True):
+    """The base of all replies: a command passes over fields that a newer scheduler adds."""
+
+
+class Part(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """The base of the parts of replies."""
 
 
 class LogPosition(Part, frozen=True):
@@ -184,7 +188,7 @@ class ClusterUpgradeRequest(Message, frozen=True):
 NodeState = Literal["ready", "silent", "drained", "evicted"]
 
 
-class NodeView(Message, frozen=True):
+class NodeView(ReplyMessage, frozen=True):
     """One node: its report and its latest sample."""
 
     node: str
@@ -220,7 +224,7 @@ class Reservation(Part, frozen=True):
     until_ns: int
 
 
-class NodeList(Message, frozen=True):
+class NodeList(ReplyMessage, frozen=True):
     """Nodes, by name. If `next` is set, a request with `after` set to it continues."""
 
     nodes: tuple[NodeView, ...]
@@ -260,7 +264,7 @@ class QueueView(Part, frozen=True):
     quotas: tuple[QuotaView, ...] = ()
 
 
-class QueueList(Message, frozen=True):
+class QueueList(ReplyMessage, frozen=True):
     """All queues, each after its parent."""
 
     queues: tuple[QueueView, ...]
@@ -298,7 +302,7 @@ class LogView(Part, frozen=True):
     copies: tuple[LogCopy, ...]
 
 
-class ClusterView(Message, frozen=True):
+class ClusterView(ReplyMessage, frozen=True):
     """The configuration of the cluster, as the log has it up to entry `seq`."""
 
     cluster: str
@@ -324,13 +328,13 @@ class ClusterView(Message, frozen=True):
     """The version of stoker of the scheduler which answers; empty for one that does not tell."""
 
 
-class Done(Message, frozen=True):
+class Done(ReplyMessage, frozen=True):
     """An administrator's request is in force; `changed` is false if it was before."""
 
     changed: bool
 
 
-class DeviceView(Message, frozen=True):
+class DeviceView(ReplyMessage, frozen=True):
     """One device, its jobs and its latest sample; `absent` has the reason of each null field."""
 
     id: str
@@ -364,7 +368,7 @@ class DeviceView(Message, frozen=True):
     """Its partition profile, as `--partition-profile` takes it."""
 
 
-class DeviceList(Message, frozen=True):
+class DeviceList(ReplyMessage, frozen=True):
     """Devices, by node and index, all of a node in one reply. If `next` is set, a request with
     `after` set to it continues."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.mesh.wire.schema_cluster import Int, Message, Part
+from stoker.mesh.wire.schema_cluster import Int, Message, Part, ReplyMessage
 
 HISTORIES_MAX = 8
 """The most fields whose history one request may contain."""
@@ -48,7 +48,7 @@ class FieldView(Part, frozen=True, omit_defaults=True):
     absent: str = ""
 
 
-class ReadingsView(Message, frozen=True):
+class ReadingsView(ReplyMessage, frozen=True):
     """One device at `t_ns`. `state` is ok, starting, hung, lost, refused, mismatch or missing."""
 
     node: str
@@ -63,7 +63,7 @@ class ReadingsView(Message, frozen=True):
     """The points (CLOCK_REALTIME ns, value) of each field, the oldest first."""
 
 
-class TopologyView(Message, frozen=True):
+class TopologyView(ReplyMessage, frozen=True):
     """The topology of a node: devices, then network cards; cells are as in `nvidia-smi topo`."""
 
     node: str

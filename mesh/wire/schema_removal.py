@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stoker.mesh.wire.schema_cluster import Message, Part
+from stoker.mesh.wire.schema_cluster import Message, Part, ReplyMessage
 
 
 class RemoveRequest(Message, frozen=True):
@@ -19,7 +19,7 @@ class RemovedJob(Part, frozen=True):
     changed: bool
 
 
-class RemoveView(Message, frozen=True):
+class RemoveView(ReplyMessage, frozen=True):
     """The effect of a removal on each selected job."""
 
     jobs: tuple[RemovedJob, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.mesh.wire.schema_cluster import Int, Message, Part
+from stoker.mesh.wire.schema_cluster import Int, Message, Part, ReplyMessage
 from stoker.mesh.wire.telemetry import TelemetryKind
 
 MESSAGES_MAX = 500
@@ -42,7 +42,7 @@ class TelemetryMessage(Part, frozen=True):
     data: Any
 
 
-class TelemetryView(Message, frozen=True):
+class TelemetryView(ReplyMessage, frozen=True):
     """The messages that were found. `more`: the next reading finds more at once."""
 
     kind: TelemetryKind
@@ -70,7 +70,7 @@ class TelemetryStreamView(Part, frozen=True):
     why: str = ""
 
 
-class TelemetryList(Message, frozen=True):
+class TelemetryList(ReplyMessage, frozen=True):
     """All kinds. `dropped`: rows that the scheduler could not publish."""
 
     streams: tuple[TelemetryStreamView, ...]

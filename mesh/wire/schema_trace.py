@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from stoker.mesh.wire.schema_cluster import Int, Message, Part, Wait
+from stoker.mesh.wire.schema_cluster import Int, Message, Part, ReplyMessage, Wait
 
 PIECE_BYTES_MAX = 256 * 1024
 """The most bytes of a timeline in one TraceView, before base64."""
@@ -38,7 +38,7 @@ class TraceRequest(Message, frozen=True):
     """The rank of a gang whose timeline is requested."""
 
 
-class TraceView(Message, frozen=True):
+class TraceView(ReplyMessage, frozen=True):
     """A piece of the timeline file (base64); `size_bytes` is null while it still grows."""
 
     job: int
@@ -114,7 +114,7 @@ class TracerView(Part, frozen=True):
     """The other profiler that prevents this tracer from leaving the mode `dormant`, or empty."""
 
 
-class TracingView(Message, frozen=True):
+class TracingView(ReplyMessage, frozen=True):
     """The tracing of a job: `mode` holds from now on, `wanted` at present (in an open window)."""
 
     job: int
@@ -160,7 +160,7 @@ class KernelRow(Part, frozen=True):
     """The rank in a gang whose processes launched it."""
 
 
-class KernelList(Message, frozen=True):
+class KernelList(ReplyMessage, frozen=True):
     """Kernels by total time; `absent` has the reason of each node that has none."""
 
     kernels: tuple[KernelRow, ...]

@@ -81,3 +81,17 @@ def test_an_unknown_code_is_still_an_error() -> None:
     data = b'{"error":{"code":"newer","message":"m"}}'
     with pytest.raises(errors.StokerError, match="m"):
         schema.decode_reply("job", "get", data)
+
+
+@pytest.mark.parametrize(("noun", "verb"), schema.ENDPOINTS)
+def test_a_reply_may_have_more_fields_and_a_request_may_not(noun: str, verb: str) -> None:
+    """So commands of one version understand schedulers of the next one, which add fields."""
+    endpoint = schema.ENDPOINTS[noun, verb]
+    assert issubclass(endpoint.reply, schema.ReplyMessage)
+    assert not endpoint.reply.__struct_config__.forbid_unknown_fields
+    assert endpoint.request.__struct_config__.forbid_unknown_fields
+
+
+def test_a_command_passes_over_what_a_newer_scheduler_adds() -> None:
+    added = b'{"schema":"stoker/v1","changed":true,"since":{"version":9}}'
+    assert schema.decode_reply("cluster", "upgrade", added) == schema.Done(changed=True)
