@@ -313,7 +313,7 @@ class HealthWatch:
 
     def committed(self, report: NodeReport) -> None:
         """Log how long a report took to reach the cluster's log, where placements heed it."""
-        place = next((i for i, (r, _) in enumerate(self._uncommitted) if r is report), -1)
+        place = next((i for i, (r, _) in enumerate(self._uncommitted) if _is_of(report, r)), -1)
         times = [at_ns for _, at_ns in list(self._uncommitted)[: place + 1] if at_ns]
         for _ in range(place + 1):
             self._uncommitted.popleft()
@@ -373,6 +373,11 @@ class HealthWatch:
             decided_ns=decided_ns,
             reported=reported,
         )
+
+
+def _is_of(told: NodeReport, report: NodeReport) -> bool:
+    """Return True if this is the report as the node told it, which adds what it has settled."""
+    return msgspec.structs.replace(told, settled=report.settled) == report
 
 
 def now_ns() -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -115,9 +116,10 @@ async def test_when_what_was_found_is_in_the_log_is_told(tmp_path: Path) -> None
         bench.line(LINE.format(79))
         bench.line(LINE.format(95))  # as bad as before: no news for the cluster's log
         bench.watch.reported(other := NodeReport("vm", "boot-1", 9, 1, 1))
-        bench.watch.committed(NodeReport("vm", "boot-1", 0, 1, 1))  # of another one
-        bench.watch.committed(other)
-        bench.watch.committed(other)
+        bench.watch.committed(NodeReport("vm", "boot-1", 3, 1, 1))  # of another one
+        told = msgspec.structs.replace(other, settled=5)  # as the node's core sends it
+        bench.watch.committed(told)
+        bench.watch.committed(told)
     first, second, committed = logs
     assert (first["reported"], second["reported"]) == (True, False)
     assert committed["event"] == "device health: committed"
