@@ -258,11 +258,12 @@ class ReplicaPeers:
         return self._candidacy.is_due(now.boot_ns, fit=fit)
 
     def resign(self, now: Instant) -> None:
-        """Stand down for good, and tell all who have pledged that they are free for others."""
-        self._candidacy.is_over = True
-        term, stands = self.pledges.term, self._leadership.role == "pledging"
-        if stands or self._leadership.stands:
+        """Stand down for good. Those who pledged to a leader hear that they are free; a candidate
+        has not promised its term and could win it once it is back, so it tells nobody."""
+        self._candidacy.is_over, term = True, self.pledges.term
+        if (won := self._leadership.stands) or self._leadership.role == "pledging":
             self._actions.step_down("this scheduler is to end", now)
+        if won:
             self.voter.free(self.number, term, now.boot_ns)
             self.broadcast(wire.Resigned(term))
 

@@ -161,6 +161,26 @@ def test_a_lease_that_it_gave_last_is_waited_for(cluster: SlowCluster) -> None:
     assert LEASE_MS * 1_000_000 > PLEDGE_NS
 
 
+def test_a_candidate_tells_nobody_since_it_may_win_that_term_yet(cluster: SlowCluster) -> None:
+    """A candidate promises its term last. If it ends before that, it stands for the same term when
+    it is back; a word that it had resigned from it could come then, and free its voters."""
+    leader = cluster.settle()
+    candidate = leader % 3 + 1
+    for other in {1, 2, 3} - {candidate}:
+        cluster.kill(other)
+    replica = cluster.replicas[candidate]
+    for _ in range(100):
+        if replica.role == "pledging":
+            break
+        cluster.pass_time(0.1)
+    assert replica.role == "pledging"
+    assert replica.voter.promised < replica._peers.pledges.term
+    cluster.told[candidate].clear()
+    cluster.feed(candidate, events.Leave())
+    assert (replica.role, cluster.left) == ("following", [candidate])
+    assert not any(map(resigned, cluster.told[candidate]))
+
+
 def test_a_word_of_an_earlier_term_frees_nobody(cluster: SlowCluster) -> None:
     leader = cluster.settle()
     other = leader % 3 + 1
