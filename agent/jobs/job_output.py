@@ -2,7 +2,8 @@
 """The output of a job as it lies on disk: any piece by offset, and waiting for more.
 
 The shim of the job writes the files. A reader waits by inotify on the job's folder and for changes
-of the job's state. Past READERS_MAX a query is refused, not queued.
+of the job's state; where the kernel has no inotify for this process, it looks again and again. Past
+READERS_MAX a query is refused, not queued.
 """
 
 from __future__ import annotations
@@ -18,40 +19,75 @@ from typing import NamedTuple
 from stoker.agent.jobs.attempt_folders import folder_name
 from stoker.mesh.broker.budgets import PROXIED_MAX
 from stoker.mesh.wire.queries import LogsQuery, LogsReply
-from stoker.native.errors import NotFound, Refused, from_errno
+from stoker.native.errors import NotFound, Refused, StokerError, from_errno
+from stoker.native.structured_log import structlog
 from stoker.scheduler.nouns import TaskKey
 
 READERS_MAX = PROXIED_MAX
 """The largest number of queries that wait at the same time, of all users; the scheduler bounds
 those of each user."""
 
+LOOK_S = 0.1
+"""Seconds after which a reader looks again where the kernel tells nothing."""
 _IN_MODIFY, _IN_CREATE = 0x2, 0x100  # inotify(7)
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 64 * 1024
+_log = structlog.get_logger("output")
 
 
 class Watches:
-    """One inotify instance; wakes whoever waits for a folder."""
+    """One inotify instance; wakes whoever waits for a folder.
+
+    The kernel has 128 instances for all processes of a user, unless it is told otherwise, and so
+    many watches. Who gets none is woken after LOOK_S.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
         self._waiting: dict[int, set[asyncio.Future[None]]] = {}
+        self._looks: dict[int, asyncio.TimerHandle] = {}
+        """The timers of those whom the kernel does not wake, by a number below 0."""
+        self._looked = 0
         self._loop = loop
-        loop.add_reader(self._descriptor, self._readable)
+        self._descriptor = self._instance()
+        if self._descriptor is not None:
+            loop.add_reader(self._descriptor, self._readable)
+
+    def _instance(self) -> int | None:
+        try:
+            return self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+        except StokerError as error:
+            hint = "raise fs.inotify.max_user_instances (sysctl)"
+            _log.warning("readers look for output", every_s=LOOK_S, why=error.message, hint=hint)
+            return None
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(map(len, self._waiting.values())) + len(self._looks)
 
     def add(self, folder: Path, woken: asyncio.Future[None]) -> int:
         """Resolve `woken` at the next write into the folder; return the number for `remove`."""
+        if self._descriptor is None:
+            return self._look(woken)
         name = os.fsencode(folder)
-        watch = self._call("inotify_add_watch", self._descriptor, name, _IN_MODIFY | _IN_CREATE)
+        try:
+            watch = self._call("inotify_add_watch", self._descriptor, name, _IN_MODIFY | _IN_CREATE)
+        except NotFound:
+            raise
+        except StokerError:  # the user's watches are used up
+            return self._look(woken)
         self._waiting.setdefault(watch, set()).add(woken)
         return watch
 
+    def _look(self, woken: asyncio.Future[None]) -> int:
+        self._looked -= 1
+        self._looks[self._looked] = self._loop.call_later(LOOK_S, _wake, woken)
+        return self._looked
+
     def remove(self, watch: int, woken: asyncio.Future[None]) -> None:
         """End one wait; the last one of a folder removes its watch."""
+        if watch < 0:
+            self._looks.pop(watch).cancel()
+            return
         waiting = self._waiting.get(watch, set())
         waiting.discard(woken)
         if not waiting:
@@ -60,10 +96,13 @@ class Watches:
 
     def close(self) -> None:
         """Close the inotify instance; nobody is woken."""
+        if self._descriptor is None:
+            return
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
 
     def _readable(self) -> None:
+        assert self._descriptor is not None
         try:
             data = os.read(self._descriptor, _READ_BYTES)
         except BlockingIOError:
@@ -77,14 +116,18 @@ class Watches:
             watches = set(self._waiting)
         for watch in watches:
             for woken in self._waiting.get(watch, ()):
-                if not woken.done():
-                    woken.set_result(None)
+                _wake(woken)
 
     def _call(self, name: str, *arguments: int | bytes) -> int:
         result = int(getattr(self._libc, name)(*arguments))
         if result < 0:
             raise from_errno(-ctypes.get_errno(), name)
         return result
+
+
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
 
 
 Changed = Callable[[int], "asyncio.Future[None]"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from stoker.agent.jobs import job_output as module
 from stoker.agent.jobs.job_output import AttemptLookup, JobOutput, Watches
 from stoker.agent.jobs.job_waiters import JobWaiters
 from stoker.mesh.wire.queries import LogsQuery, LogsReply
-from stoker.native.errors import NotFound, Refused
+from stoker.native.errors import NotFound, Refused, from_errno
 from stoker.scheduler.nouns import TaskKey
 
 
@@ -82,6 +83,32 @@ async def test_a_write_wakes_the_reader(node: Node) -> None:
     with out.open("ab") as file:
         file.write(b"cd")
     assert (await asyncio.wait_for(reader, 60)).data == b"cd"
+
+
+@pytest.mark.parametrize("refused", ["inotify_init1", "inotify_add_watch"])
+async def test_without_inotify_a_reader_looks_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """Other programs of the user may have all instances, or all watches, that the kernel gives."""
+    before = Watches._call
+
+    def call(self: Watches, name: str, *arguments: int | bytes) -> int:
+        if name == refused:
+            raise from_errno(-errno.EMFILE, name)
+        return before(self, name, *arguments)
+
+    monkeypatch.setattr(Watches, "_call", call)
+    node = Node(tmp_path)
+    out = node.begin(1)
+    out.write_bytes(b"ab")
+    reader = asyncio.create_task(node.read(1, 2, wait_s=60.0))
+    await asyncio.sleep(0.02)
+    assert len(node.watches) == 1
+    with out.open("ab") as file:
+        file.write(b"cd")
+    assert (await asyncio.wait_for(reader, 60)).data == b"cd"
+    assert len(node.watches) == 0
+    node.watches.close()
 
 
 async def test_the_first_write_of_a_job_wakes_the_reader(node: Node) -> None:
