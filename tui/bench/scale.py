@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.kept_telemetry import KindReader
 from stoker.mesh.wire import schema
+from stoker.native.errors import StokerError
 from stoker.tui.demo import network_hosts, private_node
 from stoker.tui.demo.network_hosts import Host
 
@@ -68,10 +69,14 @@ class ProcessUse(NamedTuple):
 def measure(
     growth: Sequence[int], seconds: float, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure at each of these numbers of nodes; return the result, and what is left behind."""
+    """Measure at each of these numbers of nodes; return the result, and what is left behind.
+
+    A size that cannot be reached is said with the latter, and loses nothing of those before it.
+    """
     network_hosts.enter()
     names = [HEAD, *(f"n{number:03}" for number in range(1, max(growth) + 1))]
     left: list[str] = []
+    steps: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory(prefix="stoker-scale-", ignore_cleanup_errors=True) as folder,
         private_node.terminable(),
@@ -79,7 +84,12 @@ def measure(
     ):
         Path(folder).chmod(0o711)
         try:
-            steps = list(_steps(hosts, sorted(growth), seconds, Path(folder), say))
+            for step in _steps(hosts, sorted(growth), seconds, Path(folder), say):
+                steps.append(step)  # one that fails leaves those before it
+        except StokerError as error:
+            if not steps:
+                raise
+            left.append(f"measured up to {steps[-1]['nodes']} nodes: {error.message}")
         finally:
             left += _end(hosts)
     return {"sim": True, "profile": PROFILE, "seconds": seconds, "steps": steps}, left

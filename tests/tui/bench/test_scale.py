@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from product_node import STOKER
 
+from stoker.native.errors import StokerError
 from stoker.tui.bench import scale
 from stoker.tui.bench.scale import ProcessUse
 from stoker.tui.commands.bench_commands import bench_scale_command
@@ -43,6 +48,26 @@ def test_lateness_is_that_of_the_pauses_of_each_node() -> None:
 def test_numbers_that_cannot_be_are_refused(nodes: str) -> None:
     told = CliRunner().invoke(bench_scale_command, ["--nodes", nodes])
     assert told.exit_code == 2 and "--nodes takes numbers from 1 to 240" in told.output
+
+
+@pytest.mark.parametrize("measured", [0, 2])
+def test_a_size_that_cannot_be_reached_loses_nothing_of_those_before(
+    monkeypatch: pytest.MonkeyPatch, measured: int
+) -> None:
+    def steps(*_: Any) -> Iterator[dict[str, Any]]:
+        yield from ({"nodes": count} for count in range(1, measured + 1))
+        raise StokerError("n003 did not start")
+
+    hosts = SimpleNamespace(enter=lambda: None, made=lambda *_: contextlib.nullcontext([]))
+    monkeypatch.setattr(scale, "network_hosts", hosts)
+    monkeypatch.setattr(scale, "_steps", steps)
+    if not measured:
+        with pytest.raises(StokerError, match="n003"):
+            scale.measure([1], 1.0, print)
+        return
+    result, left = scale.measure([1, 2, 3], 1.0, print)
+    assert [step["nodes"] for step in result["steps"]] == [1, 2]
+    assert left == ["measured up to 2 nodes: n003 did not start"]
 
 
 @pytest.mark.soak
