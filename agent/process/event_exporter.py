@@ -3,8 +3,8 @@
 
 It reads kept telemetry with a loop and a connection of its own, as the export of spans does. Owns
 that an event is passed only when a collector took or refused it, and that its place is on disk: an
-agent that is killed goes on behind what was sent. A change of the leader can send events twice, by
-which time their `log.record.uid` is the same.
+agent that is killed goes on behind what was sent. After a change of the leader events can be sent
+twice, and the `log.record.uid` of one event is then the same.
 """
 
 from __future__ import annotations
