@@ -64,6 +64,9 @@ class JoinReply(Record, frozen=True):
     """The first server, for a host that becomes one beside it."""
     wanted: int = 1
     """The number of servers of the cluster."""
+    gossip: bytes = b""
+    """The access to the gossip mesh, sealed to the new node's key, since other guests may hear the
+    answer; empty where there is no mesh."""
 
 
 def seal(request: JoinRequest, token: Signs, agent: Signs) -> bytes:

@@ -140,12 +140,17 @@ class PingQuery(Record, tag="ping", frozen=True):
 
     address: str
     wait_s: float = 0.0
+    target: str = ""
+    """The name of the node that is pinged, by which the gossip mesh knows it."""
 
 
 class PingReply(Record, tag="ping", frozen=True):
     """The result of a ping: a reply or a refusal came, nothing came, or it could not be sent."""
 
     result: Literal["answered", "silent", "unable"]
+    gossip: str = ""
+    """`failed` if the gossip mesh holds the pinged node as failed, `alive` or `left` as it may be;
+    empty if the pinger has no gossip or knows nothing of that node there."""
 
 
 class RanksQuery(TaskRecord, tag="ranks", frozen=True):

@@ -88,3 +88,12 @@ def test_a_reply_counts_for_its_own_request_alone() -> None:
         join_messages.open_reply(data, b"m" * join_messages.NONCE_BYTES)
     with pytest.raises(BadRequest):
         join_messages.open_reply(data + b"x" * join_messages.REPLY_BYTES_MAX, NONCE)
+
+
+def test_a_reply_of_a_version_without_gossip_names_no_mesh_and_a_later_one_is_read() -> None:
+    reply = JoinReply(join_messages.FORMAT, NONCE, "node", gossip=b"sealed")
+    whole = msgspec.msgpack.decode(join_messages.encode(reply))
+    assert whole[-1] == b"sealed"
+    older = join_messages.open_reply(msgspec.msgpack.encode(whole[:-1]), NONCE)
+    assert older == msgspec.structs.replace(reply, gossip=b"")
+    assert join_messages.open_reply(msgspec.msgpack.encode([*whole, "later"]), NONCE) == reply

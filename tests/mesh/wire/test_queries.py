@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stoker.mesh.wire import queries
@@ -10,6 +11,8 @@ from stoker.mesh.wire.queries import (
     DevicesQuery,
     LogsQuery,
     LogsReply,
+    PingQuery,
+    PingReply,
     StdinQuery,
     StdinReply,
     TraceQuery,
@@ -27,6 +30,7 @@ from stoker.native.errors import BadRequest, NotFound, StokerError, Unavailable
         StdinQuery(3, 1, 0, 0, 0, b"\xff\x00", eof=True),
         TraceQuery("perfetto", 4, 1, 63, 100, 200),
         DevicesQuery("readings", "pocl-0", ("power_w",), 5),
+        PingQuery("10.0.0.2:4000", 0.0, "b"),
     ],
 )
 def test_queries_round_trip(message: queries.Query) -> None:
@@ -35,7 +39,12 @@ def test_queries_round_trip(message: queries.Query) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [LogsReply(b"\xff", 1, True, 9), StdinReply(4, True), TraceReply(b"{}", 2, True, 2)],
+    [
+        LogsReply(b"\xff", 1, True, 9),
+        StdinReply(4, True),
+        TraceReply(b"{}", 2, True, 2),
+        PingReply("silent", "failed"),
+    ],
 )
 def test_replies_come_back(
     message: queries.LogsReply | queries.StdinReply | queries.TraceReply,
@@ -77,3 +86,16 @@ def test_errors_cross_as_their_kind(kind: type[StokerError]) -> None:
         queries.decode_reply(queries.encode_error(kind("m", hint="h")))
     assert type(caught.value) is kind
     assert (caught.value.message, caught.value.hint) == ("m", "h")
+
+
+def test_a_ping_of_a_version_without_gossip_says_nothing_of_it() -> None:
+    asked = msgspec.msgpack.encode(["ping", "10.0.0.2:4000", 0.0])
+    assert queries.decode_query(asked) == PingQuery("10.0.0.2:4000")
+    assert queries.decode_reply(msgspec.msgpack.encode(["ping", "silent"])) == PingReply("silent")
+
+
+def test_a_ping_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
+    asked = msgspec.msgpack.encode(["ping", "10.0.0.2:4000", 0.0, "b", "later"])
+    assert queries.decode_query(asked) == PingQuery("10.0.0.2:4000", 0.0, "b")
+    replied = msgspec.msgpack.encode(["ping", "silent", "failed", "later"])
+    assert queries.decode_reply(replied) == PingReply("silent", "failed")
