@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pings between simulated nodes: the shipped query is played, its UDP messages are modelled.
 
-Owns what a host answers: one whose agent is stopped is silent, one whose agent is dead refuses.
+Owns what a host answers: one whose agent is stopped is silent, one whose agent is dead refuses;
+and when gossip holds a host as failed, in the model after it has answered nothing for a while.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 TRIES = 2
 WAIT_NS = 500 * MS
+FAILED_NS = 6_000 * MS
+"""A member that answers nobody's probes for about so long is failed in the gossip."""
 
 
 class Ping(NamedTuple):
@@ -37,6 +40,8 @@ class PingModel:
         self._name = name
         self._numbers = 0
         self._open: dict[int, tuple[SchedulerProcess, str, int]] = {}
+        self._unanswered_ns: dict[str, int] = {}
+        """The simulated time since which each other node has answered no ping of this one."""
 
     def begin(self, scheduler: SchedulerProcess, target: str) -> None:
         """Ping a node for a scheduler."""
@@ -53,6 +58,7 @@ class PingModel:
     def _answered(self, number: int) -> None:
         if (found := self._open.pop(number, None)) is not None:
             scheduler, target, _ = found
+            self._unanswered_ns.pop(target, None)
             self._report(scheduler, target, answered=True)
 
     def _too_late(self, number: int) -> None:
@@ -65,5 +71,8 @@ class PingModel:
             self._report(scheduler, target, answered=False)
 
     def _report(self, scheduler: SchedulerProcess, target: str, *, answered: bool) -> None:
-        event = events.PingReported(self._name, target, answered)
+        now_ns = self._around.timeline.now
+        first_ns = now_ns if answered else self._unanswered_ns.setdefault(target, now_ns)
+        failed = now_ns - first_ns >= FAILED_NS
+        event = events.PingReported(self._name, target, answered, failed=failed)
         self._around.network.post(self._name, scheduler.name, scheduler.take_event, event)

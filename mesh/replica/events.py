@@ -299,13 +299,14 @@ class PingReported(NamedTuple):
     """A node reports its ping of another one.
 
     A reply and a refusal both show that the host lives; `unable` is true if the pinger could not
-    send.
+    send, `failed` if its gossip holds the other node as failed.
     """
 
     pinger: str
     target: str
     answered: bool
     unable: bool = False
+    failed: bool = False
 
 
 class Withheld(NamedTuple):

@@ -24,6 +24,7 @@ from stoker.mesh.replica.watch.silence import (
     MASS_WAIT_NS,
     NodeSilence,
     is_mass,
+    others_heard,
     pingers,
 )
 from stoker.mesh.replica.works import node_removal
@@ -73,8 +74,8 @@ class NodeWatch:
 
     @property
     def watches(self) -> bool:
-        """True if there are enough nodes that one can be given up."""
-        return len(self._state.book.nodes) > 2
+        """True if a node has another one that can look after it."""
+        return len(self._state.book.nodes) > 1
 
     def begin(self, now: Instant, others_ns: int | None) -> None:
         """Begin a term. Whom another leader answered is not known, but it was before `others_ns`,
@@ -203,7 +204,9 @@ class NodeWatch:
             self._outbox.count("ping_unexpected")
             return
         if not event.unable:
-            silence.pinged(event.pinger, answered=event.answered, now_ns=now.boot_ns)
+            silence.pinged(
+                event.pinger, answered=event.answered, failed=event.failed, now_ns=now.boot_ns
+            )
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -251,14 +254,17 @@ class NodeWatch:
     def _verdict(self, name: str, now: Instant) -> str:
         """Return why the node is to be given up now, or an empty string."""
         silence = self._silences[name]
-        found = silence.evidence(now.boot_ns)
+        heard = others_heard(name, self._state.book.nodes, self._silences, now.boot_ns)
+        found = silence.evidence(now.boot_ns, len(heard))
         wait_ns = MASS_WAIT_NS if self._is_mass else 0
-        if not found or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:
+        if found is None or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:
             return ""
         if self._may_hold_lease(name, now):
             return ""
         seconds = (now.boot_ns - silence.heard_ns) / 1e9
-        return f"silent for {seconds:.1f} s, and pings of {' and '.join(found)} went unanswered"
+        gossip = ", and gossip holds it as failed" if found.by_gossip else ""
+        pings = f"pings of {' and '.join(found.pingers)} went unanswered"
+        return f"silent for {seconds:.1f} s, and {pings}{gossip}"
 
     # --- proposals --------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ def test_a_node_comes_back_while_its_eviction_is_on_the_way() -> None:
 
 NO_WAIT = Mutant(
     "no-wait", WATCH, "NodeWatch._verdict",
-    "if not found or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:", "if not found:",
+    "if found is None or now.boot_ns - silence.heard_ns < OVER_NS + wait_ns:", "if found is None:",
     "a silent node is not given up before its lease must be over",
 )  # fmt: skip
 HOLDS_NONE = Mutant(
@@ -283,6 +283,28 @@ def test_three_of_eight_nodes_die_at_once() -> None:
     lost = [key for key, node in zip(keys, nodes, strict=True) if node in dead]
     assert stage.comes(lambda: all(is_evicted(stage, node) for node in dead), 40)
     assert stage.comes(lambda: all(starts(stage, key) == 2 for key in lost), 40)
+    assert stage.violations == []
+
+
+NO_GOSSIP = Mutant(
+    "no-gossip", "stoker.mesh.replica.watch.silence", "NodeSilence.evidence",
+    "any(each.failed for each in found.values())", "False",
+    "gossip stands for the second node that pings where only one other is heard",
+)  # fmt: skip
+
+
+@scenario(
+    33,
+    "Where a single other node is heard, its pings in vain and its gossip together give a silent"
+    " node up.",
+    NO_GOSSIP,
+)
+def test_one_of_two_nodes_dies() -> None:
+    stage = Stage(nodes=2)
+    stage.ready()
+    node = begun(stage, "job", **MOVES)
+    node.power_off()
+    assert stage.comes(lambda: starts(stage, "job") == 2, 40), "the job goes on elsewhere"
     assert stage.violations == []
 
 

@@ -31,6 +31,8 @@ class Watched(Bench):
         super().__init__(signer, limits=LIMITS._replace(nodes=16, devices=16), **more)
         self.names = names
         self.silent: set[str] = set()
+        self.failed: set[str] = set()
+        """The nodes that everybody's gossip holds as failed."""
         self.instances = dict.fromkeys(names, 1)
         self.lead()
         for name in names:
@@ -57,7 +59,8 @@ class Watched(Bench):
         for ping in asked:
             assert ping.pinger not in self.silent
             answered = ping.target not in self.silent
-            self.feed(events.PingReported(ping.pinger, ping.target, answered))
+            failed = ping.target in self.failed
+            self.feed(events.PingReported(ping.pinger, ping.target, answered, failed=failed))
 
     @property
     def evicted(self) -> list[str]:
@@ -128,11 +131,31 @@ def test_a_reply_to_a_ping_keeps_a_node_for_ever(bench: Watched) -> None:
     assert bench.evicted == []
 
 
-def test_nobody_is_given_up_without_two_others(signer: Identity) -> None:
+def test_pings_of_one_node_alone_give_nobody_up(signer: Identity) -> None:
     bench = Watched(signer, ("n1", "n2"))
     bench.silent = {"n1"}
     bench.pass_time(20)
-    assert bench.evicted == [] and bench.pings == []
+    assert bench.evicted == []
+
+
+def test_gossip_gives_up_a_node_that_has_one_neighbour(signer: Identity) -> None:
+    bench = Watched(signer, ("n1", "n2"))
+    bench.silent = {"n1"}
+    bench.pass_time(20)
+    bench.failed = {"n1"}
+    bench.pass_time(2)
+    assert bench.evicted == ["n1"]
+    why = bench.replica.state.book.evicted["n1"].why
+    assert "pings of n2 went unanswered, and gossip holds it as failed" in why
+
+
+def test_gossip_alone_gives_nobody_up(signer: Identity) -> None:
+    bench = Watched(signer, ("n1", "n2"))
+    bench.failed = {"n1"}
+    bench.pass_time(20)
+    bench.names = ("n2",)  # n1 requests no lease any more, and its host replies to pings
+    bench.pass_time(20)
+    assert bench.evicted == []
 
 
 def test_while_its_fate_is_open_a_node_is_answered_nothing(bench: Watched) -> None:
