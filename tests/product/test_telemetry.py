@@ -53,12 +53,22 @@ def of_job(node: LiveNode, kind: str, job: int) -> list[dict[str, Any]]:
     return told(node, kind, "--job", str(job))
 
 
-def test_a_job_is_found_in_all_streams_after_its_end(node: LiveNode) -> None:
-    wait_until(lambda: bool(told(node, "observations")), "an observation is kept")
-    job = node.run(str(STOKER.parent / "python"), "-c", KERNELS, gpu_milli=1000, trace="full").job
+def wait_end_told(node: LiveNode, job: int) -> None:
+    """Wait until the end of a job is among the events; each stream is stored by itself."""
     wait_until(
         lambda: any(row["what"] == "succeeded" for row in of_job(node, "events", job)),
         "the end is told",
+    )
+
+
+def test_a_job_is_found_in_all_streams_after_its_end(node: LiveNode) -> None:
+    wait_until(lambda: bool(told(node, "observations")), "an observation is kept")
+    job = node.run(str(STOKER.parent / "python"), "-c", KERNELS, gpu_milli=1000, trace="full").job
+    wait_end_told(node, job)
+    wait_until(lambda: bool(of_job(node, "decisions", job)), "a decision is kept")
+    wait_until(
+        lambda: any(row["state"] == "succeeded" for row in of_job(node, "outcomes", job)),
+        "an outcome is kept",
     )
     wait_until(lambda: any(row["final"] for row in of_job(node, "kernels", job)), "a last summary")
     whats = [row["what"] for row in of_job(node, "events", job)]
@@ -172,10 +182,7 @@ async def flood(node: LiveNode) -> list[int]:
 
 def test_what_happened_has_every_output_form(node: LiveNode) -> None:
     job = node.run("true").job
-    wait_until(
-        lambda: any(row["what"] == "succeeded" for row in of_job(node, "events", job)),
-        "its end is told",
-    )
+    wait_end_told(node, job)
     rows = of_job(node, "events", job)
     words = ("events", "--job", str(job), "-o")
     whole: Any = json.loads(node.stoker(*words, "json").stdout)
