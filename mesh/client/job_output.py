@@ -15,6 +15,7 @@ import msgspec
 
 from stoker.mesh.client.client import HOLD_S, Client
 from stoker.mesh.wire import schema
+from stoker.native.errors import NotFound
 from stoker.scheduler.nouns import ENDED
 
 PAUSE_S = (0.01, 0.25)
@@ -44,7 +45,8 @@ async def pieces(
 ) -> AsyncIterator[schema.LogsView]:
     """Yield one stream of a job in order; the last piece of each attempt may hold no data.
 
-    `again` is called with the job before each further attempt.
+    `again` is called with the job before each further attempt. Raise NotFound at the end if the
+    last one's output is on a host that is given up, so that nobody takes a part for all of it.
     """
     chosen = asked
     while True:
@@ -52,13 +54,20 @@ async def pieces(
         async for last in _attempt(client, chosen):
             yield last
         assert last is not None
-        if not asked.follow or asked.attempt or not last.again:
-            return
-        after = await _next_attempt(client, asked.job, last.attempt)
+        after = None
+        if asked.follow and not asked.attempt and last.again:
+            after = await _next_attempt(client, asked.job, last.attempt)
         if after is None:
+            _check_present(last)
             return
         again(after)
         chosen = asked._replace(attempt=last.attempt + 1)
+
+
+def _check_present(last: schema.LogsView) -> None:
+    if last.absent:
+        attempt = f"attempt {last.attempt} of job {last.job}"
+        raise NotFound(f"the output of {attempt} cannot be read now: {last.absent}")
 
 
 async def _attempt(client: Client, asked: Asked) -> AsyncIterator[schema.LogsView]:

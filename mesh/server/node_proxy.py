@@ -124,6 +124,8 @@ class NodeProxy:
         )
         if ran is None or ran.silent:
             return nothing
+        if (absent := self._out_of_reach(ran)) is not None:
+            return msgspec.structs.replace(nothing, absent=str(absent))
         query = queries.LogsQuery(*ran.key, request.stream, request.offset, limit, request.wait_s)
         reply = await self._query(ran, "logs", query, LogsReply)
         if reply is None:
@@ -248,9 +250,8 @@ class NodeProxy:
 
     async def _query(self, ran: _Ran, what: str, query: Query, kind: type[R]) -> R | None:
         """Return the node's reply; None if the node does not know a running attempt yet."""
-        left = self._replica.state.book.departures.after(ran.node, entry_of(ran.decision))
-        if left is not None:
-            raise departed_nodes.missing(left)
+        if (absent := self._out_of_reach(ran)) is not None:
+            raise absent
         payload = queries.encode(query)
         data = await self._query_node(ran.node, what, payload, query.wait_s + ANSWER_S)
         try:
@@ -262,6 +263,17 @@ class NodeProxy:
         if not isinstance(reply, kind):
             raise Unavailable(f"the node answered with {type(reply).__name__}")
         return reply
+
+    def _out_of_reach(self, ran: _Ran) -> NotFound | None:
+        """Return the answer about an attempt whose host is given up or removed, so that nobody
+        waits for it; None for a host that may be asked."""
+        book = self._replica.state.book
+        if (left := book.departures.after(ran.node, entry_of(ran.decision))) is not None:
+            return departed_nodes.missing(left)
+        if ran.over and ran.node in book.evicted:
+            hint = "What its jobs wrote and traced can be read when that host is back"
+            return NotFound(f"node {ran.node} is given up", hint=hint)
+        return None
 
     async def cluster(self, caller: Caller) -> bytes:
         """Return the reply to a request about no job; a StokerError is the refusal."""

@@ -428,6 +428,9 @@ class LogsView(ReplyMessage, frozen=True):
     """The attempt whose output it is and that `eof` is about; 0 if none was started."""
     again: bool = False
     """True if another attempt has followed this one, or may."""
+    absent: str = ""
+    """The reason why the output of an attempt that is over cannot be read, with `eof`; else empty.
+    """
 
 
 class StdinView(ReplyMessage, frozen=True):

@@ -52,6 +52,8 @@ async def test_a_silent_node_is_given_up_and_returns(servers: Servers, public_fo
     assert "silent for" in evicted.evicted and "went unanswered" in evicted.evicted
     assert node.freezes == frozen + 1, "its jobs were frozen before it was given up"
     assert lives(pid)
+    first_output = await servers.persist("alice", "job", "logs", job=moves, attempt=1, wait_s=2.0)
+    assert first_output.eof and f"node {node.name} is given up" in first_output.absent
     second = await servers.until_state(moves, "running")
     while second.attempt == 1:
         second = await servers.until_state(moves, "running")
@@ -63,6 +65,8 @@ async def test_a_silent_node_is_given_up_and_returns(servers: Servers, public_fo
     (public_folder / "go").touch()
     ended = await servers.until_state(moves, *ENDED)
     assert (ended.state, ended.attempt) == ("succeeded", 2)
+    first_output = await servers.persist("alice", "job", "logs", job=moves, attempt=1)
+    assert first_output.eof and not first_output.absent, "it can be read again"
     other = await servers.until_state(once, *ENDED)
     here = placed.decision is not None and placed.decision.node == node.name
     assert other.state == ("lost" if here else "succeeded")

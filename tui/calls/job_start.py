@@ -47,15 +47,18 @@ async def _attend(client: Client, made: schema.JobView, fd: int | None) -> int:
     aside = [asyncio.ensure_future(wait_notice.tell_why_it_waits(client, job))]
     if fd is not None:
         aside.append(asyncio.ensure_future(_feed(client, job, fd)))
+    lost: list[str] = []
     try:
-        copies = rank_output.copies(client, job, made.spec.tasks, follow=True, again=_say_again)
+        copies = rank_output.copies(
+            client, job, made.spec.tasks, follow=True, again=_say_again, lost=lost.append
+        )
         dropped = await attachment.together(*copies)
         view = await client.wait(job)
     finally:
         for each in aside:
             each.cancel()
     attachment.say_dropped(job, sum(dropped))
-    await wait_notice.tell_its_end(client, view)
+    await wait_notice.tell_its_end(client, view, lost)
     return views.exit_code(view)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.job_output import Asked, Stream
 from stoker.mesh.wire import schema
+from stoker.native.errors import NotFound
 from stoker.tui.calls import streams
 
 LINE_BYTES_MAX = 64 * 1024
@@ -20,6 +21,7 @@ STREAMS: tuple[tuple[Stream, int], ...] = (("out", 1), ("err", 2))
 """Each stream with the descriptor on which this terminal shows it."""
 
 Again = Callable[[schema.JobView], None]
+Lost = Callable[[str], None]
 
 
 class Which(NamedTuple):
@@ -65,9 +67,11 @@ def copies(
     follow: bool,
     which: Which = EVERYTHING,
     again: Again = lambda view: None,
+    lost: Lost | None = None,
 ) -> list[Coroutine[Any, Any, int]]:
     """Return what copies the output of a job with so many tasks; each returns the bytes that a
-    limit dropped. `again` is called once for each further attempt."""
+    limit dropped. `again` is called once for each further attempt, and `lost` with the reason why
+    the output of a rank cannot be read; without `lost` that is a NotFound, which ends all."""
     ranks = list(range(tasks)) if which.rank is None else [which.rank]
     made: list[Coroutine[Any, Any, int]] = []
     for number in ranks:
@@ -76,8 +80,17 @@ def copies(
                 continue
             lines = RankLines(fd, number, tasks) if len(ranks) > 1 else None
             asked = Asked(job, stream, which.attempt, number, follow)
-            made.append(_copy(client, asked, fd, lines, again if not made else lambda view: None))
+            copy = _copy(client, asked, fd, lines, again if not made else lambda view: None)
+            made.append(copy if lost is None else _or_lost(copy, lost))
     return made
+
+
+async def _or_lost(copy: Coroutine[Any, Any, int], lost: Lost) -> int:
+    try:
+        return await copy
+    except NotFound as error:
+        lost(error.message)
+        return 0
 
 
 async def _copy(

@@ -7,6 +7,7 @@ A job that starts soon, is over within some seconds and ends with exit code 0 co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
@@ -46,16 +47,19 @@ async def _waits(client: Client, job: int) -> str | None:
     return found.summary if found.state == "pending" else None
 
 
-async def tell_its_end(client: Client, view: schema.JobView) -> None:
+async def tell_its_end(client: Client, view: schema.JobView, lost: Sequence[str] = ()) -> None:
     """Tell what bounded a job that ran for some time; of an end that is not exit code 0 also what
-    would help besides reading the output."""
+    would help besides reading the output. `lost`: why parts of the output cannot be read."""
+    unread = list(dict.fromkeys(lost))
     bound = await _bound(client, view)
     if view.state == "succeeded":
         if bound:
             attachment.warn(f"job {view.job}, succeeded: {bound} (more: stoker explain {view.job})")
+        if unread:
+            attachment.warn(f"job {view.job}, succeeded; {'; '.join(unread)}")
         return
     words = f"job {view.job}, {view.state}{view.reason and ': '}{view.reason}"
-    said = [words, *filter(None, [bound]), *(await _remedies(client, view))[:1]]
+    said = [words, *filter(None, [bound]), *(await _remedies(client, view))[:1], *unread]
     attachment.warn("; ".join(said))
 
 

@@ -47,6 +47,8 @@ class StreamTail:
                     self.lines.append(f"-- attempt {view.attempt} --")
                 self._rest, self._offset, self._attempt = b"", 0, view.attempt
                 continue
+            if view.absent and not self.eof:
+                self.lines.append(f"-- {view.absent} --")
             self._attempt, self._offset, self.eof = view.attempt, view.next_offset, view.eof
             self._take(view.data)
             if not view.data:

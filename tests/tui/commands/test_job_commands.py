@@ -32,6 +32,8 @@ class Job:
         self.torn: set[tuple[str, int]] = set()
         self.waits: list[str] = []
         """The reasons why it waits, one for each question; after the last one it is over."""
+        self.absent = ""
+        """The reason why no more of its output can be read, once it is over."""
         self.actions = ["read its output: stoker logs 5"]
         node.answers |= {
             "job.submit": lambda asked: fakes.job_view(5, "pending"),
@@ -70,6 +72,8 @@ class Job:
             "data": base64.b64encode(data).decode(),
             "next_offset": end,
             "eof": eof,
+            "attempt": 1,
+            "absent": self.absent if eof else "",
         }
 
     def stdin(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +156,24 @@ def test_run_says_what_would_help_after_a_bad_end(fakes: Any, node: Any) -> None
     assert words == (
         "stoker: job 5, failed: memory limit 20 MiB reached; give it more memory than that: --mem\n"
     )
+
+
+@pytest.mark.parametrize(("state", "code"), [("lost", 125), ("succeeded", 0)])
+def test_run_says_at_once_what_of_the_output_is_on_a_host_that_is_given_up(
+    fakes: Any, node: Any, state: str, code: int
+) -> None:
+    job = Job(fakes, node, state, reason="node third was silent")
+    job.streams["out"], job.actions = b"before\n", ["submit it again", *job.actions]
+    job.torn, job.absent = {("out", 7)}, "node third is given up. It is there when it is back"
+    done = stoker(node, "run", "true")
+    assert (done.stdout, done.returncode) == (b"before\n", code)
+    said = done.stderr.decode()
+    unread = "the output of attempt 1 of job 5 cannot be read now: node third is given up."
+    assert said.count(unread) == said.count("\n") == 1
+    assert ("node third was silent; submit it again; " in said) == (state == "lost")
+    logs = stoker(node, "logs", "5")
+    assert (logs.stdout, logs.returncode) == (b"before\n", 1)
+    assert unread in logs.stderr.decode()
 
 
 def test_run_tells_why_a_job_waits_each_time_that_changes(

@@ -17,15 +17,15 @@ class Output:
 
     def __init__(self, out: bytes = b"", err: bytes = b"") -> None:
         self.data = {"out": out, "err": err}
-        self.attempt, self.requests = 1, 0
+        self.attempt, self.requests, self.absent = 1, 0, ""
 
     async def logs(self, request: schema.LogsRequest) -> schema.LogsView:
         self.requests += 1
         data = self.data[request.stream][request.offset : request.offset + request.limit]
         end = request.offset + len(data)
         return schema.LogsView(
-            job=1, stream=request.stream, data=data, next_offset=end, eof=False,
-            attempt=self.attempt,
+            job=1, stream=request.stream, data=data, next_offset=end, eof=bool(self.absent),
+            attempt=self.attempt, absent=self.absent,
         )  # fmt: skip
 
 
@@ -49,6 +49,17 @@ async def test_long_output_is_read_from_near_its_end(size: int) -> None:
     assert 0 < len(found.lines) <= LINES_MAX
     assert found.skipped_bytes >= size - 4 * output_tail.TAIL_BYTES
     assert output.requests < 40
+
+
+async def test_output_on_a_host_that_is_given_up_is_said_once() -> None:
+    output: Any = Output(b"first\n")
+    tail = OutputTail(1)
+    await tail.read(output)
+    output.data["err"], output.absent = b"", "node third is given up"
+    for _ in range(2):
+        found = await tail.read(output)
+        assert found.lines.count("-- node third is given up --") == 2, "once for each stream"
+        assert found.lines[0] == "first"
 
 
 async def test_another_attempt_is_told_and_read_from_its_start() -> None:
