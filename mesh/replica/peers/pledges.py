@@ -2,7 +2,8 @@
 """The pledges that a candidate or leader holds: its authority, and until when.
 
 Without I/O; `now_ns` is CLOCK_BOOTTIME. Guarantees that a pledge ends at the moment of the request
-that it answers plus PLEDGE_NS, so that no delay of the answer lengthens it.
+that it answers plus PLEDGE_NS, so that no delay of the answer lengthens it, and that they give no
+authority to a scheduler which is not in the roster at the end of its own chain.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from stoker.mesh.wire.peer_messages import Pledge
 
 
 class Pledges:
-    """The pledges for one term at a time, this replica's own among them."""
+    """The pledges for one term at a time to the scheduler `own`, its own vote among them."""
 
-    def __init__(self, quorum: Quorum) -> None:
+    def __init__(self, own: int, quorum: Quorum) -> None:
+        self._own = own
         self.term = 0
         self.quorum = quorum
         self.requested_ns = 0
@@ -60,7 +62,8 @@ class Pledges:
 
     @property
     def until_ns(self) -> int:
-        """The moment up to which a majority's pledges hold; 0 if there is no majority.
+        """The moment up to which a majority's pledges hold; 0 if there is no majority, or if this
+        scheduler has left the roster.
 
         With another roster it may be another majority, which has to be won anew.
         """
@@ -77,8 +80,8 @@ class Pledges:
         return bool(self._until) and self._counted_of is not self.quorum.numbers
 
     def _recount(self) -> None:
-        self._counted_of = self.quorum.numbers
-        self._until_ns = self.quorum.reached(self._until)
+        self._counted_of = numbers = self.quorum.numbers
+        self._until_ns = self.quorum.reached(self._until) if self._own in numbers else 0
 
     @property
     def others_ns(self) -> int:

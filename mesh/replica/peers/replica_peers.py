@@ -89,7 +89,7 @@ class ReplicaPeers:
         self.voter = Voter(settings.cluster, self.number, settings.promised)
         self.floor = VoteFloor(settings.vote_floor, tail, outbox)
         self._word = word = DurableWord(tail, self.voter, self.floor, outbox)
-        self.pledges = Pledges(quorum)
+        self.pledges = Pledges(self.number, quorum)
         self.ranges = PeerRanges(settings, self.pledges, leadership, outbox)
         self._confirmations = Confirmations(quorum)
         self._cluster, self._signer = settings.cluster, signer

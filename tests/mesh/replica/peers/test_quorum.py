@@ -31,7 +31,7 @@ def test_a_vacant_place_counts_for_nothing() -> None:
 
 def test_pledges_of_who_left_hold_no_longer() -> None:
     chain = Chain(A, B, C)
-    pledges = Pledges(chain.quorum)
+    pledges = Pledges(1, chain.quorum)
     pledges.begin(1)
     for voter, stamp in ((1, 3 * NS), (2, 2 * NS)):
         assert pledges.take(Pledge("c", voter, 1, 1, stamp), b"%d" % voter, 3 * NS)
@@ -44,8 +44,18 @@ def test_pledges_of_who_left_hold_no_longer() -> None:
     assert pledges.hold(5 * NS - 1) and pledges.won_ns == 5 * NS, "this majority was won anew"
 
 
+def test_pledges_give_no_authority_to_a_scheduler_that_has_left() -> None:
+    chain = Chain(A, B, C)
+    pledges = Pledges(1, chain.quorum)
+    pledges.begin(1)
+    for voter in (1, 2, 3):
+        assert pledges.take(Pledge("c", voter, 1, 1, NS), b"", NS)
+    chain.members = (VACANT, B, C)
+    assert pledges.count == 2 and not pledges.hold(NS)
+
+
 def test_a_leader_sees_whether_another_roster_would_let_it_lead() -> None:
-    pledges = Pledges(Chain(A, B, C).quorum)
+    pledges = Pledges(1, Chain(A, B, C).quorum)
     pledges.begin(1)
     for voter in (1, 2):
         assert pledges.take(Pledge("c", voter, 1, 1, NS), b"", NS)

@@ -32,7 +32,7 @@ class Leader:
     """The leader 1 of five, whose voters pledge when the test says so."""
 
     def __init__(self) -> None:
-        self.pledges = Pledges(quorum(1, 2, 3, 4, 5))
+        self.pledges = Pledges(1, quorum(1, 2, 3, 4, 5))
         self.pledges.begin(TERM)
         self.voter = Voter("c", 1, TERM)
         self.state, self.leadership = State(), Leadership()

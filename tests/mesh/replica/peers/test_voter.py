@@ -44,7 +44,7 @@ def test_a_voter_pledges_to_no_older_term() -> None:
 
 def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
     """Every voter of it has waited for the end of its last pledge to another."""
-    before, here, there = Pledges(quorum(1, 2, 3)), Pledges(quorum(1, 2, 3)), [voter(), voter()]
+    before, here, there = Pledges(1, quorum(1, 2, 3)), Pledges(1, quorum(1, 2, 3)), [voter(), voter()]
     before.begin(2)
     for number, each in enumerate(there, 1):
         each._number = number
@@ -64,7 +64,7 @@ def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
 
 
 def test_clocks_that_drift_apart_by_1000_ppm_never_let_two_hold_one_vote() -> None:
-    made, first = voter(), Pledges(quorum(1))
+    made, first = voter(), Pledges(1, quorum(1))
     first.begin(2)
     answer = made.grant(2, 2, 0, b"", 0)
     assert isinstance(answer, Pledge) and first.take(answer, b"", 0)
@@ -102,7 +102,7 @@ def test_nobody_sets_free_a_voter_that_has_just_started() -> None:
 
 def test_a_majority_with_an_early_pledge_shows_nothing_from_before_it() -> None:
     for early in (False, True):
-        made = Pledges(quorum(1, 2, 3))
+        made = Pledges(1, quorum(1, 2, 3))
         made.begin(3)
         for number in (1, 2):
             pledge = Pledge("cluster", number, 3, 3, 9 * NS)
