@@ -44,7 +44,8 @@ def test_a_voter_pledges_to_no_older_term() -> None:
 
 def test_a_majority_shows_since_when_no_other_scheduler_had_one() -> None:
     """Every voter of it has waited for the end of its last pledge to another."""
-    before, here, there = Pledges(1, quorum(1, 2, 3)), Pledges(1, quorum(1, 2, 3)), [voter(), voter()]
+    before, here = Pledges(1, quorum(1, 2, 3)), Pledges(1, quorum(1, 2, 3))
+    there = [voter(), voter()]
     before.begin(2)
     for number, each in enumerate(there, 1):
         each._number = number
