@@ -35,6 +35,7 @@ from stoker.mesh.server import (
     admission,
     cluster_views,
     explanation,
+    job_list,
     job_views,
     roster_requests,
 )
@@ -58,14 +59,8 @@ from stoker.scheduler.nouns import Account
 from stoker.scheduler.policies import USER, function_name
 
 REASON_CHARS_MAX = 200
-ROWS_AT_ONCE = 200
-"""The most jobs in one JobList, which bounds the time of one request."""
-JOBS_AT_ONCE = 4096
-"""The most jobs that are looked at for one JobList."""
 CANCELS_AT_ONCE = 4096
 """The most jobs of one cancel, which bounds its reply and the time of one step."""
-WAITS_TOLD = 64
-"""The pending jobs of one JobList whose reason to wait is told; each is a question to the core."""
 PROXY_ANSWERS = (
     ("kernel", "list"),
     *LOOKS,
@@ -292,7 +287,7 @@ class Service:
             if not caller.admin and request.user != caller.user:
                 raise Denied("only an administrator sees the jobs of others")
             scope = request.user
-        return _job_list(self.replica, request, scope, caller.user)
+        return job_list.job_list(self.replica, request, scope, caller.user)
 
     def _cancel(self, caller: Caller, request: schema.CancelRequest, now_ns: int) -> Event:
         if len(request.reason) > REASON_CHARS_MAX or not request.reason.isprintable():
@@ -369,31 +364,6 @@ class Service:
 def _signed_reason(caller: Caller, reason: str) -> str:
     by = f"by {caller.user}" if caller.admin else ""
     return ", ".join(part for part in (reason, by) if part)
-
-
-def _job_list(replica: Replica, request: schema.ListRequest, scope: str | None, me: str) -> bytes:
-    """Return as many jobs as requested, as fit and as one request may take; `next` continues."""
-    book = replica.state.book
-    chosen = book.select(request.select, scope, me)
-    most = min(request.limit, ROWS_AT_ONCE)
-    rows: list[schema.JobView] = []
-    size, told, job, following = 0, 0, 0, None
-    for looked, (number, state) in enumerate(book.newest(scope, request.before)):
-        if len(rows) == most or size > schema.REPLY_BYTES_MAX - 8192 or looked == JOBS_AT_ONCE:
-            following = job
-            break
-        job = number
-        if not chosen(job) or (request.states and state not in request.states):
-            continue
-        view = job_views.job_view(replica, book.get(job), short=True)
-        if state == "pending" and told < WAITS_TOLD and replica.role == "leading":
-            told += 1
-            why = explanation.why_it_waits(replica, book.get(job), replica.real_ns)
-            view = msgspec.structs.replace(view, waits=why)
-        size += len(schema.encode(view))
-        rows.append(view)
-    position = cluster_views.position(replica)
-    return schema.encode(schema.JobList(jobs=tuple(rows), next=following, position=position))
 
 
 def _bounded(view: schema.JobView) -> bytes:

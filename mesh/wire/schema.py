@@ -195,9 +195,10 @@ class GetRequest(Message, frozen=True):
     """True to read at once what a chosen scheduler has, which may lack the newest entries."""
 
 
-class ListRequest(Message, frozen=True):
+class ListRequest(Message, frozen=True, omit_defaults=True):
     """`job.list`: jobs, newest first. `select` is "all", "last", "3" or "1,4-6"; only jobs older
-    than `before` are listed."""
+    than `before` are listed. A field with its default is not sent, so that an older scheduler is
+    only told of the newer fields that are used."""
 
     select: str = "all"
     states: tuple[JobState, ...] = ()
@@ -207,6 +208,9 @@ class ListRequest(Message, frozen=True):
     limit: Int = 100
     stale: bool = False
     """True to read at once what a chosen scheduler has, which may lack the newest entries."""
+    arrays: bool = False
+    """True to list each array as one row, whose `array.states` counts the jobs that it stands for:
+    those of the array that would be listed, if they are several."""
 
 
 class CancelRequest(Message, frozen=True):
@@ -326,6 +330,11 @@ class ArrayView(Part, frozen=True):
     size: int
     index: int
     """The index that this job finds in STOKER_ARRAY_INDEX."""
+    states: dict[str, int] | None = None
+    """The number of jobs in each state, in a row that stands for several of the array: the row is
+    that of the oldest in the first of these states. Null in the row of one job."""
+    waiting: int | None = None
+    """In such a row: the oldest of them that waits, of which `waits` tells why."""
 
 
 class AttemptView(Part, frozen=True):

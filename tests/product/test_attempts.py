@@ -120,6 +120,10 @@ def test_an_array_is_one_name_for_many_jobs(node: LiveNode) -> None:
     first, last = map(int, name.split("-"))
     assert last - first == 3
     assert node.stoker("wait", name.strip()).returncode == 0
+    row = node.stoker("jobs").stdout.decode().splitlines()[1].split()
+    assert row[0] == name.strip() and "4 succeeded" in " ".join(row)
+    rows = node.stoker("jobs", "--array", "-n", "4").stdout.decode().splitlines()[1:]
+    assert [int(row.split()[0]) for row in rows] == list(range(last, first - 1, -1))
     said = [node.output(job).decode() for job in range(first, last + 1)]
     assert said == [f"{index} of 4 from {first}\n" for index in (0, 4, 8, 3)]
     bad = node.stoker("submit", "--array", "0-15000", "--", "true", check=False)

@@ -15,6 +15,7 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
+from stoker.native.errors import BadRequest
 from stoker.tui.calls import attachment, selected_jobs, views
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import ME, Selector
@@ -42,20 +43,34 @@ async def jobs(
     states: Sequence[str],
     user: str,
     limit: int | None,
+    arrays: bool = False,
 ) -> ReadRows:
-    """The jobs, newest first, at most `limit`, with the position of the first page."""
+    """The jobs, newest first, at most `limit` rows, with the position of the first page.
+
+    With `arrays` each array is one row. A scheduler of an older version does not know that, and
+    lists each job instead.
+    """
     async with Client.open(state, reads=reads) as client:
         user = client.user if user == ME else user
         page = min(limit or schema.LIST_MAX, schema.LIST_MAX)
         request = schema.ListRequest(states=tuple(states), user=user, limit=page)  # type: ignore[arg-type]
-        rows: list[Row] = []
-        position: schema.LogPosition | None = None
-        async for found in client.pages(request):
-            position = position or found.position
-            rows += map(views.part, found.jobs)
-            if limit is not None and len(rows) >= limit:
-                break
-        return ReadRows(rows[:limit], position)
+        if not arrays:
+            return await _listed(client, request, limit)
+        try:
+            return await _listed(client, msgspec.structs.replace(request, arrays=True), limit)
+        except BadRequest:
+            return await _listed(client, request, limit)
+
+
+async def _listed(client: Client, request: schema.ListRequest, limit: int | None) -> ReadRows:
+    rows: list[Row] = []
+    position: schema.LogPosition | None = None
+    async for found in client.pages(request):
+        position = position or found.position
+        rows += map(views.part, found.jobs)
+        if limit is not None and len(rows) >= limit:
+            break
+    return ReadRows(rows[:limit], position)
 
 
 async def job_objects(

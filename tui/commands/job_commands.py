@@ -42,6 +42,7 @@ JOB_STATES = (
     "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Jobs to list."
 )
 @click.option("--all", "everything", is_flag=True, help="List every known job.")
+@click.option("-r", "--array", "each", is_flag=True, help="List each job of an array in its row.")
 @click.option(
     "--user", default="", help="List jobs of this user, as an administrator, or only your own: @me."
 )
@@ -60,19 +61,26 @@ def jobs_command(
     *,
     limit: int,
     everything: bool,
+    each: bool,
     user: str,
     status: Sequence[str],
     state: str | None,
     output: tables.Output,
     reads: ReadChoice,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first.
+
+    An array is one row with the number of its jobs in each state. The forms for programs have a row
+    for each job.
+    """
     from stoker.tui.calls import job_calls
 
     if state in JOB_STATES:  # people who mean --status write --state
         status, state = (*status, state), None
     most = None if everything else limit
-    read = call(job_calls.jobs(state, reads, states=status, user=user, limit=most))
+    arrays = output in ("table", "wide") and not each
+    request = job_calls.jobs(state, reads, states=status, user=user, limit=most, arrays=arrays)
+    read = call(request)
     show_read(nouns.JOBS, read, output, reads)
 
 

@@ -31,6 +31,25 @@ def through(path: str, form: Callable[[Any], str]) -> Says:
     return lambda row, now: form(at(row, path))
 
 
+def _of_one(says: Says) -> Says:
+    """A column text that is true of one job: `-` in the row of an array."""
+    return lambda row, now: "-" if at(row, "array.states") else says(row, now)
+
+
+def _job(row: Row, now: int) -> str:
+    """The number of a job, or those of an array as every verb takes them."""
+    array = row.get("array") or {}
+    if not array.get("states"):
+        return str(row["job"])
+    return f"{array['first']}-{array['first'] + array['size'] - 1}"
+
+
+def _job_state(row: Row, now: int) -> str:
+    """The state of a job; of an array the first of its states, with the number of jobs in it."""
+    state, states = row["state"], at(row, "array.states")
+    return units.counted({state: states[state]}) if states else str(state)
+
+
 def _age(row: Row, now: int) -> str:
     return units.age(at(row, "times.submitted_ns"), now)
 
@@ -73,6 +92,8 @@ def _gpus(row: Row, now: int) -> str:
 
 def _array(row: Row, now: int) -> str:
     array = row.get("array")
+    if array and array.get("states"):
+        return f"{array['size']} jobs"
     return f"{array['first']}[{array['index']}]" if array else "-"
 
 
@@ -116,8 +137,11 @@ def _job_name(row: Row, now: int) -> str:
 
 def _why(row: Row, now: int) -> str:
     """The reason why a job waits or ended; what bounds one that runs, and the ranks that keep
-    others waiting."""
+    others waiting. For an array, the jobs in other states than STATE tells, and why one waits."""
     told = [f"{each['kind']} rank {each['rank']}" for each in row.get("troubles") or ()]
+    if states := at(row, "array.states"):
+        told.append(units.counted({s: n for s, n in states.items() if s != row["state"]}))
+        return "; ".join(filter(None, (*told, row.get("waits")))) or "-"
     if row.get("state") != "running":
         told.append(str(row.get("waits") or row.get("reason") or ""))
     elif row.get("verdict"):
@@ -197,17 +221,17 @@ JOBS = Noun(
     "jobs",
     "job",
     (
-        Column("JOB", field("job"), right=True),
+        Column("JOB", _job, right=True),
         Column("NAME", _job_name, least=8),
         Column("USER", field("user"), leaves=4),
-        Column("STATE", field("state")),
+        Column("STATE", _job_state),
         Column("GPUS", _gpus, right=True, leaves=3),
         Column("AGE", _age, right=True, leaves=2),
-        Column("TOOK", _took, right=True),
-        Column("EXIT", _exit, right=True, leaves=1),
-        Column("WHERE", _placed(str), least=12, brief=_placed(short_id)),
+        Column("TOOK", _of_one(_took), right=True),
+        Column("EXIT", _of_one(_exit), right=True, leaves=1),
+        Column("WHERE", _of_one(_placed(str)), least=12, brief=_of_one(_placed(short_id))),
         Column("QUEUE", field("spec.queue"), wide=True),
-        Column("ATTEMPT", field("attempt"), right=True, wide=True),
+        Column("ATTEMPT", _of_one(field("attempt")), right=True, wide=True),
         Column("ARRAY", _array, wide=True),
         Column("COMMAND", lambda row, now: " ".join(at(row, "spec.argv") or ()), wide=True),
         Column("REASON", _why, least=28),

@@ -7,6 +7,7 @@ Every text keeps three significant digits and names its unit.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from decimal import Decimal
 
 MILLI = 1000
@@ -39,6 +40,11 @@ def duration(ns: float | None) -> str:
     if hours < 48:
         return f"{hours}h {minutes:02}m"
     return f"{hours // 24}d {hours % 24:02}h"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Numbers with what each counts, in their order: `2 running, 8 pending`."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
 def device_hours(ns: int | None) -> str:

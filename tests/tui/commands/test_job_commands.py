@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -327,6 +328,36 @@ def test_jobs_are_filtered_by_the_node_and_shown(fakes: Any, node: Any) -> None:
     assert b"\x1b" not in stoker(node, "jobs").stdout
 
 
+def test_an_array_is_one_row_to_a_person_and_its_jobs_to_a_program(fakes: Any, node: Any) -> None:
+    array = {"first": 5, "size": 10, "index": 9}
+    whole = fakes.job_view(5, "pending", waits="needs 1 free GPU", array=array)
+    whole["array"] = array | {"states": {"running": 2, "pending": 8}, "waiting": 7}
+    whole["state"] = "running"
+    node.answers["job.list"] = lambda asked: {
+        "schema": "stoker/v1",
+        "jobs": [whole] if asked.get("arrays") else [fakes.job_view(14, array=array)],
+        "next": None,
+    }
+    shown = stoker(node, "jobs").stdout.decode()
+    assert re.search(r"^5-14 .* 2 running .* 8 pending; needs 1 free GPU$", shown, re.M), shown
+    for words in (("-r",), ("--array",), ("-o", "json"), ("-o", "name")):
+        stoker(node, "jobs", *words)
+        assert "arrays" not in node.seen[-1][1], words
+    assert re.search(rb"^ 14 ", stoker(node, "jobs", "-r").stdout, re.M)
+
+
+def test_a_scheduler_that_knows_no_rows_of_arrays_lists_their_jobs(fakes: Any, node: Any) -> None:
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        if "arrays" in asked:
+            error = {"code": "bad_request", "message": "unknown field `arrays`"}
+            return {"error": error, "schema": "stoker/v1"}
+        return {"schema": "stoker/v1", "jobs": [fakes.job_view(9, "running")], "next": None}
+
+    node.answers["job.list"] = answer
+    done = stoker(node, "jobs")
+    assert done.returncode == 0 and re.search(rb"^  9 ", done.stdout, re.M), done
+
+
 def test_a_stale_list_says_what_it_reflects(fakes: Any, node: Any) -> None:
     listed = {
         "schema": "stoker/v1",
@@ -341,7 +372,7 @@ def test_a_stale_list_says_what_it_reflects(fakes: Any, node: Any) -> None:
     assert node.seen[-1] == ("read.any.job.list", node.seen[-1][1])
     assert node.seen[-1][1]["stale"] is True
     done = stoker(node, "jobs", "--at", at, "-o", "name")
-    assert (done.stdout, done.stderr) == (b"9\n", b"") and node.seen[-1][1]["stale"] is False
+    assert (done.stdout, done.stderr) == (b"9\n", b"") and "stale" not in node.seen[-1][1]
     done = stoker(node, "jobs", "--at", "s1")
     assert done.returncode and b"names no scheduler" in done.stderr
 

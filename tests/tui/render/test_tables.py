@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -66,6 +67,19 @@ def test_a_list_of_jobs_says_why_each_is_where_it_is() -> None:
     reasons = [line[lines[0].index("REASON") :] for line in lines[1:]]
     assert reasons == ["1 ahead in the queue", "-", "slow rank 6", "exit code 0"]
     assert lines[1].startswith(" 12  true")  # the program of a job without a name
+
+
+def test_the_row_of_an_array_claims_nothing_that_is_true_of_one_job_alone() -> None:
+    array = {"first": 1, "size": 4, "index": 0, "states": {"failed": 1, "succeeded": 3}}
+    row = JOBS[0] | {"state": "failed", "exit_code": 3, "reason": "exit code 3", "array": array}
+    heading, line = tables.render(nouns.JOBS, [row], "wide", now_ns=NOW).splitlines()
+    cells = dict(zip(re.split(r"\s{2,}", heading), re.split(r"\s{2,}", line), strict=True))
+    assert (cells["JOB"], cells["STATE"], cells["ARRAY"]) == ("1-4", "1 failed", "4 jobs")
+    assert cells["REASON"] == "3 succeeded"
+    assert {cells[title] for title in ("TOOK", "EXIT", "WHERE", "ATTEMPT")} == {"-"}
+    array["states"] = {"succeeded": 4}
+    row |= {"state": "succeeded"}
+    assert tables.render(nouns.JOBS, [row], "table", now_ns=NOW).splitlines()[1].endswith("-")
 
 
 def test_wide_shows_more_and_cuts_nothing() -> None:
