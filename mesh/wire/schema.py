@@ -334,7 +334,7 @@ class ArrayView(Part, frozen=True):
     """The number of jobs in each state, in a row that stands for several of the array: the row is
     that of the oldest in the first of these states. Null in the row of one job."""
     waiting: int | None = None
-    """In such a row: the oldest of them that waits, of which `waits` tells why."""
+    """The oldest of those jobs that waits, whose reason `waits` has; null if none waits."""
 
 
 class AttemptView(Part, frozen=True):

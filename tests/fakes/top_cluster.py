@@ -260,9 +260,31 @@ def streams() -> schema_telemetry.TelemetryList:
     )  # fmt: skip
 
 
+def array() -> tuple[schema.JobView, ...]:
+    """Jobs 11 to 14, an array of which one runs, one failed and two wait."""
+    replace = msgspec.structs.replace
+    first, running, failed = jobs()[0], jobs()[1], jobs()[2]
+    rows = (failed, running, first, first)
+    reasons = ("exit code 3", "reported by the node", "accepted", "accepted")
+    return tuple(
+        replace(row, job=11 + place, name="grid", user="bob", reason=reasons[place],
+                waits="1 ahead in the queue" if place == 2 else "",
+                array=schema.ArrayView(first=11, size=4, index=5 * place))
+        for place, row in enumerate(rows)
+    )  # fmt: skip
+
+
+def array_row() -> schema.JobView:
+    """The row that stands for this array in a list."""
+    states = {"running": 1, "pending": 2, "failed": 1}
+    shown = array()[1]
+    whole = schema.ArrayView(first=11, size=4, index=5, states=states, waiting=13)
+    return msgspec.structs.replace(shown, waits="1 ahead in the queue", array=whole)
+
+
 SUBJECTS = {
-    "node": "n1", "device": f"n1:{GPU}0", "job": "7", "logs": "7", "explain": "10",
-    "topology": "n1", "traces": f"n1:{GPU}0",
+    "array": "11-14", "node": "n1", "device": f"n1:{GPU}0", "job": "7", "logs": "7",
+    "explain": "10", "topology": "n1", "traces": f"n1:{GPU}0",
 }  # fmt: skip
 """The subject of each view that has one."""
 
@@ -274,7 +296,8 @@ def answers(subject: str = "") -> Answers:
     told |= {"trace": trace(), "kernels": trace()["kernels"], "copies": []}
     lines = ("epoch 1 loss 2.31", f"epoch 2 {HOSTILE}", "\x1b[2J\x1b[H", "-- stderr --", "warning")
     return Answers(
-        at_ns=NOW - SECOND // 2, nodes=nodes(), devices=devices(), jobs=found, queues=queues(),
+        at_ns=NOW - SECOND // 2, nodes=nodes(), devices=devices(), jobs=found, array=array(),
+        queues=queues(),
         cluster=cluster(), streams=streams(), events=events(), summaries=summaries(),
         alerts=alerts(), alert_counts=alert_counts(),
         subject=subject, job=told, logs=Logs(lines, 4096), explain=explanation(),

@@ -12,6 +12,10 @@ from typing import Any
 from stoker.tui.render import units
 from stoker.tui.render.columns import Column, Noun, Row, Says, short_id
 
+ACCEPTED = "accepted"
+"""The reason of a job about which nothing was decided yet. Only so many rows of a list tell why a
+job waits; it says nothing of the others."""
+
 
 def at(row: Row, path: str) -> Any:
     """The value at a dotted path such as `times.started_ns`, or None."""
@@ -142,7 +146,9 @@ def _why(row: Row, now: int) -> str:
     if states := at(row, "array.states"):
         told.append(units.counted({s: n for s, n in states.items() if s != row["state"]}))
         return "; ".join(filter(None, (*told, row.get("waits")))) or "-"
-    if row.get("state") != "running":
+    if row.get("state") == "pending" and not row.get("waits") and row.get("reason") == ACCEPTED:
+        told.append(f"stoker explain {row['job']} tells why")
+    elif row.get("state") != "running":
         told.append(str(row.get("waits") or row.get("reason") or ""))
     elif row.get("verdict"):
         told.append(str(row["verdict"]["text"]))

@@ -28,9 +28,9 @@ from stoker.mesh.wire.schema_telemetry import TelemetryList
 
 Need: TypeAlias = Literal[
     "nodes", "devices", "jobs", "queues", "cluster", "streams", "events", "summaries",
-    "alerts", "alert_counts", "job", "logs", "explain", "readings", "topology",
+    "alerts", "alert_counts", "job", "array", "logs", "explain", "readings", "topology",
 ]  # fmt: skip
-"""One request that a view may need; the last five are about the view's subject. How many alerts
+"""One request that a view may need; the last six are about the view's subject. How many alerts
 fire is needed by every view, whose first line says it."""
 
 STALE_NS: Final = 2_000_000_000
@@ -53,6 +53,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[NodeView] | None = None
     devices: Sequence[DeviceView] | None = None
     jobs: Sequence[JobView] | None = None
+    """The jobs, of which one row may stand for those of an array."""
     jobs_cut: bool = False
     """True if there are more jobs than were read."""
     queues: Sequence[QueueView] | None = None
@@ -68,6 +69,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The subject of the parts below: a job's number, `node`, or `node:device`."""
     job: Mapping[str, Any] | None = None
     """The job with its trace summary, as `stoker job -o json` has it."""
+    array: Sequence[JobView] | None = None
+    """The jobs of an array in their order, those that run or went wrong before others if there are
+    too many of them."""
     logs: Logs | None = None
     explain: ExplainView | None = None
     readings: ReadingsView | None = None

@@ -16,6 +16,7 @@ from stoker.tui.top.answers import Answers
 from stoker.tui.top.keys import BY_KEY, DESTRUCTIVE, Binding
 from stoker.tui.top.table import window
 from stoker.tui.top.view import View
+from stoker.tui.top.views import words
 from stoker.tui.top.visit import Visit, chosen, pattern_fault, place
 
 VISITS_MAX = 50
@@ -205,13 +206,18 @@ class Browser(msgspec.Struct):
         view = self.visit.view
         if item is None or not view.into:
             return []
-        return self.open(view.into, view.into_subject(item))
+        return self.open(view.into_of(item) or view.into, view.into_subject(item))
 
     def job_of(self, item: Any) -> str:
         """Return the job that a row stands for, or that the whole view is about."""
         view = self.visit.view
         number = view.job(item) if item is not None else ""
         return number or (self.visit.subject if view.subject == "job" else "")
+
+    def jobs_of(self, item: Any) -> str:
+        """Return all jobs that a row stands for."""
+        several = self.visit.view.several(item) if item is not None else ""
+        return several or self.job_of(item)
 
     def node_of(self, item: Any) -> str:
         """Return the node that a row stands for."""
@@ -329,6 +335,9 @@ class Browser(msgspec.Struct):
         item, answers = self.under_cursor(self.answers), self.answers
         if kind == "job":
             return self.job_of(item) or next((str(job.job) for job in answers.jobs or ()), "")
+        if kind == "array":
+            here = self.visit.view.several(item) if item is not None else ""
+            return here or next(filter(None, map(words.array, answers.jobs or ())), "")
         if kind == "node":
             return self.node_of(item) or next((node.node for node in answers.nodes or ()), "")
         devices = (f"{each.node}:{each.id}" for each in answers.devices or ())
@@ -342,7 +351,7 @@ class Browser(msgspec.Struct):
             self.said = f"{binding.shown} does nothing in this view"
             return []
         subject = {
-            "cancel": self.job_of(item),
+            "cancel": self.jobs_of(item),
             "cordon": self.device_of(item),
             "drain": self.node_of(item),
             "uncordon": self.device_of(item) or self.node_of(item),

@@ -20,7 +20,8 @@ async def carry_out(client: Client, change: ViewChange) -> str:
     if change.action == "cancel":
         done = await client.cancel(change.subject, REASON)
         changed = any(job.changed for job in done.jobs)
-        return f"job {change.subject}: " + ("cancelled" if changed else "it was over before")
+        what = "jobs" if "-" in change.subject else "job"
+        return f"{what} {change.subject}: " + ("cancelled" if changed else "it was over before")
     if change.action == "acknowledge":
         return await _acknowledge(client, change.subject)
     noun, verb, request = _request(change)

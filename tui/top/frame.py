@@ -158,6 +158,7 @@ def _bottom(browser: Browser, scene: Scene) -> Line:
         what = {"cancel": "job", "drain": "node", "cordon": "device", "acknowledge": "alert"}.get(
             action, ""
         )
+        what = "jobs" if action == "cancel" and "-" in subject else what
         asked = " ".join(filter(None, (action, what, subject)))
         return line(f"{asked}?  y: yes, any other key: no", "bad")
     if browser.said:

@@ -26,7 +26,7 @@ class Binding(NamedTuple):
     """The views in which it does something; empty: all of them."""
 
 
-JOB_ROWS: Final = ("jobs", "job", "why", "logs")
+JOB_ROWS: Final = ("jobs", "array", "job", "why", "logs")
 ALERT_ROWS: Final = ("alerts",)
 DEVICE_ROWS: Final = ("devices", "node", "device", "traces")
 
@@ -69,7 +69,8 @@ BINDINGS: Final[tuple[Binding, ...]] = (
     Binding(("r", "ctrl+r"), "read", "r", "read now"),
     Binding(("s",), "shell", "s", "a shell of yours, with STOKER_STATE and STOKER_JOB set",
             "change"),
-    Binding(("ctrl+d",), "cancel", "ctrl-d", "cancel the job", "change", "cancel", views=JOB_ROWS),
+    Binding(("ctrl+d",), "cancel", "ctrl-d", "cancel the job, or all jobs of the array",
+            "change", "cancel", views=JOB_ROWS),
     Binding(("c",), "cordon", "c", "keep new jobs off the device", "change", "cordon",
             views=DEVICE_ROWS),
     Binding(("u",), "uncordon", "u", "let jobs onto the device, or the node, again", "change",

@@ -18,21 +18,24 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.kept_telemetry import KindReader, Told
 from stoker.mesh.wire import schema
-from stoker.native.errors import StokerError, Unavailable
+from stoker.native.errors import BadRequest, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.calls import views
 from stoker.tui.top.answers import Answers, Need, ServerState
 from stoker.tui.top.output_tail import OutputTail
+from stoker.tui.top.views import arrays
 from stoker.tui.top.views import device as device_view
 
 JOBS_MAX = 10_000
 """The most jobs that are read; more are told of, not shown."""
+ARRAY_MAX = 1_000
+"""The most jobs of one array that are read."""
 TOLD_MAX = 5_000
 """The most rows of telemetry of one kind that are held."""
 SINCE_S = 600.0
 SHARE = 4
 """A request waits this many times its own duration before it is sent again."""
-ABOUT_SUBJECT: tuple[Need, ...] = ("job", "logs", "readings", "topology")
+ABOUT_SUBJECT: tuple[Need, ...] = ("job", "array", "logs", "readings", "topology")
 
 FROM_A_NODE: tuple[Need, ...] = ("logs", "readings", "topology")
 """The needs that one node answers; its silence says nothing of the server."""
@@ -61,6 +64,8 @@ class Reader:
         self._next: dict[Need, float] = {}
         self._open: dict[Need, asyncio.Task[None]] = {}
         self._observations: dict[str, int] = {}
+        self._whole_arrays = True
+        """True as long as no scheduler has said that it knows no rows of arrays."""
         self._tail: tuple[str, OutputTail] | None = None
         self._kinds: dict[str, tuple[KindReader, deque[Told]]] = {}
 
@@ -178,8 +183,15 @@ class Reader:
         return {"devices": (await self._client.devices()).devices}
 
     async def _jobs(self) -> dict[str, Any]:
+        try:
+            return await self._listed(arrays=self._whole_arrays)
+        except BadRequest:  # a scheduler of an older version
+            self._whole_arrays = False
+            return await self._listed(arrays=False)
+
+    async def _listed(self, *, arrays: bool) -> dict[str, Any]:
         jobs: list[schema.JobView] = []
-        request = schema.ListRequest(limit=schema.LIST_MAX)
+        request = schema.ListRequest(limit=schema.LIST_MAX, arrays=arrays)
         async for page in self._client.pages(request):
             jobs += page.jobs
             if len(jobs) >= JOBS_MAX and page.next is not None:
@@ -188,6 +200,25 @@ class Reader:
             if all(job.state in ENDED for job in page.jobs):
                 return {"jobs": tuple(jobs), "jobs_cut": page.next is not None}
         return {"jobs": tuple(jobs), "jobs_cut": False}
+
+    async def _array(self) -> dict[str, Any]:
+        found: list[schema.JobView] = []
+        for states in arrays.READ_BY:
+            request = schema.ListRequest(select=self.wanted.subject, states=states)
+            room = ARRAY_MAX - len(found)
+            if room:
+                request = msgspec.structs.replace(request, limit=room)
+                found += await self._first(request)
+        return {"array": tuple(sorted(found, key=lambda job: job.job))}
+
+    async def _first(self, request: schema.ListRequest) -> list[schema.JobView]:
+        """Return as many jobs as a request has as its limit."""
+        jobs: list[schema.JobView] = []
+        async for page in self._client.pages(request):
+            jobs += page.jobs
+            if len(jobs) >= request.limit:
+                break
+        return jobs[: request.limit]
 
     async def _queues(self) -> dict[str, Any]:
         return {"queues": (await self._client.queues()).queues}
@@ -262,6 +293,7 @@ _READS: dict[Need, Callable[[Reader], Awaitable[dict[str, Any] | None]]] = {
     "alerts": Reader._alerts,
     "alert_counts": Reader._alert_counts,
     "job": Reader._job,
+    "array": Reader._array,
     "logs": Reader._logs,
     "explain": Reader._explain,
     "readings": Reader._readings,

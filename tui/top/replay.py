@@ -24,6 +24,7 @@ from stoker.tui.top.answers import Answers, ServerState
 from stoker.tui.top.browser import Seek
 from stoker.tui.top.clock import Replayed
 from stoker.tui.top.reader import SINCE_S, Wanted
+from stoker.tui.top.views import arrays
 from stoker.tui.top.views import device as device_view
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -37,6 +38,7 @@ NOT_IN_IT: Final = {
     "explain": "no explanation of this job was recorded by this moment",
     "readings": "no readings of this device were recorded in this minute",
     "topology": "the topology of this node was not recorded by this moment",
+    "array": "no job was recorded by this moment",
     "job": "this job was not recorded by this moment",
 }
 DECODED_MAX: Final = 50_000
@@ -183,6 +185,8 @@ class RecordingReplay:
             about["alerts"] = found.alert_counts
         if "job" in needs:
             about["job"] = self._job(found, rows, subject)
+        if "array" in needs:
+            about["array"] = arrays.within(found.jobs, subject)
         if "explain" in needs:
             explained = _job_key(self._wanted.explained, rows)
             about["explain"] = self._one(rows, "explain", explained, schema.ExplainView)

@@ -61,9 +61,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of its subject: `job`, `node`, `device`; empty for a view of the whole cluster."""
     into: str = ""
     """The view that enter opens."""
+    into_of: Callable[[Any], str] = _no_subject
+    """The view that enter opens for an item for which it is another one."""
     into_subject: Callable[[Any], str] = _no_subject
     job: Callable[[Any], str] = _no_subject
     """The number of the job that an item stands for, if it stands for one."""
+    several: Callable[[Any], str] = _no_subject
+    """The jobs that an item stands for, `5-14`, if they are several: cancel is about all."""
     node: Callable[[Any], str] = _no_subject
     device: Callable[[Any], str] = _no_subject
     """The device that an item stands for, as `node:device`."""

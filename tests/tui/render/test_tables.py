@@ -62,10 +62,12 @@ def test_a_list_of_jobs_says_why_each_is_where_it_is() -> None:
         JOBS[0] | {"state": "running", "reason": "reported by the node"},
         JOBS[0] | {"state": "running", "reason": "reported by the node", "troubles": [late]},
         JOBS[0] | {"reason": "exit code 0"},
+        JOBS[1] | {"reason": "accepted", "waits": ""},
     ]
     lines = tables.render(nouns.JOBS, rows, "table", now_ns=NOW).splitlines()
     reasons = [line[lines[0].index("REASON") :] for line in lines[1:]]
-    assert reasons == ["1 ahead in the queue", "-", "slow rank 6", "exit code 0"]
+    tells = "stoker explain 12 tells why"
+    assert reasons == ["1 ahead in the queue", "-", "slow rank 6", "exit code 0", tells]
     assert lines[1].startswith(" 12  true")  # the program of a job without a name
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from fakes import top_cluster
 from fakes.top_cluster import GPU, browser, scene
@@ -38,6 +39,32 @@ def test_enter_leads_from_the_cluster_to_a_device_and_esc_back() -> None:
     assert at(shown) == ("node", "n1")
     press(shown, "escape", "escape", "escape")
     assert at(shown) == ("cluster", "")
+
+
+def test_an_array_is_one_row_that_opens_is_explained_and_is_cancelled_as_a_whole() -> None:
+    rows = [top_cluster.array_row(), *top_cluster.jobs()]
+    answers = msgspec.structs.replace(ANSWERS, jobs=rows)
+    shown = browser("jobs")
+    assert shown.press("ctrl+d", None, answers) == []
+    assert shown.pending == ViewChange("cancel", "11-14")
+    assert shown.press("y", "y", answers) == [ViewChange("cancel", "11-14")]
+    shown.press("enter", None, answers)
+    assert at(shown) == ("array", "11-14")
+    shown.press("down", None, answers)
+    shown.press("ctrl+d", None, answers)
+    assert shown.pending == ViewChange("cancel", "12")
+    shown.press("n", "n", answers)
+    shown.press("enter", None, answers)
+    assert at(shown) == ("job", "12")
+    waits = browser("why")
+    assert [job.job for job in waits.items(answers)] == [12, 10]
+    waits.visits[-1] = msgspec.structs.replace(waits.visit, key="12")
+    waits.press("enter", None, answers)
+    assert at(waits) == ("explain", "13")
+    typed = browser("jobs")
+    for key in ("colon", *"array", "enter"):
+        typed.press(key, key if len(key) == 1 else None, answers)
+    assert at(typed) == ("array", "11-14")
 
 
 def test_a_command_opens_a_view_by_its_beginning_and_its_subject() -> None:

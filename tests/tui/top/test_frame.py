@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -62,6 +63,21 @@ def test_a_frame_fills_its_terminal_exactly_and_says_nothing_to_it(
                 assert text.cells(words) == size[0], words
                 assert words.isprintable(), ascii(words)
                 assert marks is not ASCII or words.isascii(), ascii(words)
+
+
+def test_the_row_of_an_array_counts_its_jobs_and_all_sums_have_them() -> None:
+    found = [top_cluster.array_row(), *top_cluster.jobs()]
+    shown = {
+        view: "\n".join(text_of(frame(browser(view), scene(view, 200, 24, jobs=found))))
+        for view in ("jobs", "why", "cluster", "users")
+    }
+    said = "1 running, 2 pending, 1 failed; 1 ahead in the queue"
+    row = re.compile(rf"^ +11-14  grid .* {said} *$", re.MULTILINE)
+    assert row.search(shown["jobs"]) and row.search(shown["why"])
+    assert "running 3  waiting 3" in shown["cluster"]
+    (bob,) = re.findall(r"^bob .*", shown["users"], re.M)
+    assert bob.split()[1:5] == ["1", "4", "3", "12"] and bob.split()[-1] == "2"
+    assert "added up from the 9 jobs" in shown["users"]
 
 
 @pytest.mark.parametrize("view", VIEWS)

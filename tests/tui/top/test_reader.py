@@ -7,10 +7,12 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
 from fakes import top_cluster
 
 from stoker.mesh.wire import schema
-from stoker.native.errors import NotFound, Unavailable
+from stoker.native.errors import BadRequest, NotFound, Unavailable
+from stoker.tui.top import reader as reader_module
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.reader import Reader, Wanted
 from stoker.tui.top.views.catalogue import VIEWS
@@ -24,6 +26,7 @@ class Cluster:
         self.fails: dict[str, Exception] = {}
         self.gate: asyncio.Event | None = None
         self.observation = 5
+        self.listed: list[schema.ListRequest] = []
 
     async def _take(self, what: str) -> None:
         self.seen[what] += 1
@@ -44,7 +47,12 @@ class Cluster:
 
     async def pages(self, request: schema.ListRequest) -> Any:
         await self._take("jobs")
-        yield schema.JobList(jobs=tuple(top_cluster.jobs()))
+        self.listed.append(request)
+        if request.arrays and "arrays" in self.fails:
+            raise self.fails["arrays"]
+        found = top_cluster.array() if request.select == "11-14" else top_cluster.jobs()
+        chosen = [job for job in found if not request.states or job.state in request.states]
+        yield schema.JobList(jobs=tuple(chosen))
 
     async def readings(self, node: str, device: str, history: tuple[str, ...]) -> Any:
         await self._take("readings")
@@ -103,6 +111,33 @@ async def test_only_what_the_view_needs_is_read() -> None:
     await reads.once()
     assert set(cluster.seen) == {"jobs"}
     assert reads.answers.jobs is not None and reads.answers.at_ns > 0
+
+
+async def test_arrays_are_read_whole_unless_the_scheduler_knows_no_rows_of_them() -> None:
+    cluster = Cluster()
+    reads = reader(cluster)
+    reads.want(wanted("jobs"))
+    await reads.once()
+    assert [each.arrays for each in cluster.listed] == [True]
+    cluster.fails["arrays"] = BadRequest("unknown field `arrays`")
+    await reads.once()
+    await reads.once()
+    assert [each.arrays for each in cluster.listed] == [True, True, False, False]
+    assert reads.answers.jobs is not None and not reads.answers.refused
+
+
+async def test_the_jobs_of_an_array_are_read_with_those_that_run_or_went_wrong_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    reads = reader(cluster)
+    reads.want(wanted("array", "11-14"))
+    await reads.once()
+    assert [job.job for job in reads.answers.array or ()] == [11, 12, 13, 14]
+    monkeypatch.setattr(reader_module, "ARRAY_MAX", 3)
+    await reads.once()
+    found = reads.answers.array or ()
+    assert {11, 12} < {job.job for job in found} and len(found) == 3
 
 
 async def test_a_device_named_by_its_index_is_found() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from stoker.tui.top.view import View
 from stoker.tui.top.views import (
     alerts,
+    arrays,
     cluster,
     device,
     devices,
@@ -24,9 +25,9 @@ from stoker.tui.top.views import (
 VIEWS: Final[dict[str, View]] = {
     view.name: view
     for view in (
-        cluster.VIEW, devices.NODE, devices.DEVICES, device.VIEW, jobs.JOBS, job.VIEW, job.LOGS,
-        jobs.WHY, explain.VIEW, users.VIEW, topology.VIEW, events.VIEW, alerts.VIEW, traces.VIEW,
-        health.VIEW,
+        cluster.VIEW, devices.NODE, devices.DEVICES, device.VIEW, jobs.JOBS, arrays.VIEW, job.VIEW,
+        job.LOGS, jobs.WHY, explain.VIEW, users.VIEW, topology.VIEW, events.VIEW, alerts.VIEW,
+        traces.VIEW, health.VIEW,
     )
 }  # fmt: skip
 """All views."""

@@ -7,6 +7,7 @@ Pure. A node whose observation does not change any more says since when.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 
 from stoker.mesh.wire.schema import DeviceView, JobView, NodeView
@@ -183,9 +184,12 @@ def _devices_line(answers: Answers, look: Look) -> Line:
 
 @parts.newest
 def _job_counts(jobs: Sequence[JobView]) -> tuple[int, int, int]:
-    active = [job for job in jobs if job.state not in ENDED]
-    running = sum(job.state in ("running", "stopping") for job in active)
-    return running, len(active) - running, sum(bool(job.troubles) for job in active)
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        counts.update(words.states(job))
+    running = counts["running"] + counts["stopping"]
+    late = sum(bool(job.troubles) for job in jobs if job.state not in ENDED)
+    return running, counts["starting"] + counts["pending"], late
 
 
 def _jobs_line(answers: Answers) -> Line:

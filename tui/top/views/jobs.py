@@ -29,7 +29,7 @@ def _changed_ns(job: JobView) -> int:
     return job.times.ended_ns or job.times.started_ns or job.times.submitted_ns
 
 
-_JOB = ViewColumn[JobView]("JOB", 7, lambda job, look: str(job.job), right=True,
+_JOB = ViewColumn[JobView]("JOB", 11, lambda job, look: words.number(job), right=True,
                        order=lambda job: job.job)  # fmt: skip
 _NAME = ViewColumn[JobView]("NAME", 12, lambda job, look: words.job_name(job), grows=True,
                         most=24, order=words.job_name)  # fmt: skip
@@ -58,21 +58,23 @@ def _tone(job: JobView, answers: Answers, look: Look) -> Tone:
 def _text(job: JobView) -> str:
     node = ",".join(job.nodes) or (job.decision.node if job.decision is not None else "")
     told = " ".join((job.waits or job.reason, *(f"{t.kind} rank" for t in job.troubles)))
-    return f"{job.job} {words.job_name(job)} {job.user} {job.state} {job.spec.queue} {node} {told}"
+    told += " " + " ".join(words.states(job)) if words.array(job) else ""
+    about = f"{words.number(job)} {words.job_name(job)} {job.user} {job.state} {job.spec.queue}"
+    return f"{about} {node} {told}"
 
 
 def _head(answers: Answers, subject: str, look: Look) -> list[Line]:
     if answers.jobs is None:
         return [words.absent("jobs", answers.refused.get("jobs", ""))]
     if answers.jobs_cut:
-        return [line(f"the newest {len(answers.jobs):,} jobs; there are more", "dim")]
+        return [line(f"the newest {words.count(answers.jobs):,} jobs; there are more", "dim")]
     return []
 
 
 @parts.newest
 def _pending(jobs: Sequence[JobView]) -> list[JobView]:
     """Return the jobs that wait, the oldest first: a queue is read from its head."""
-    waiting = [job for job in jobs if job.state == "pending"]
+    waiting = [job for job in jobs if "pending" in words.states(job)]
     return sorted(waiting, key=lambda job: job.times.submitted_ns)
 
 
@@ -80,8 +82,9 @@ def _foot(answers: Answers, job: JobView | None, look: Look) -> list[Line]:
     if job is None:
         return []
     found = answers.explain
-    if found is None or found.job != job.job:
-        return [words.absent(f"job {job.job}", answers.refused.get("explain", ""))]
+    waits = words.waiting(job)
+    if found is None or str(found.job) != waits:
+        return [words.absent(f"job {waits}", answers.refused.get("explain", ""))]
     return [(Piece(f"job {found.job} ", "title"),), *explain.told(found, look)]
 
 
@@ -98,8 +101,10 @@ JOBS = View(
     tone=_tone,
     empty="no jobs",
     into="job",
-    into_subject=lambda job: str(job.job),
+    into_of=lambda job: "array" if words.array(job) else "",
+    into_subject=words.number,
     job=lambda job: str(job.job),
+    several=words.array,
 )
 WHY = View(
     name="why",
@@ -117,6 +122,7 @@ WHY = View(
     tone=_tone,
     empty="no job waits",
     into="explain",
-    into_subject=lambda job: str(job.job),
-    job=lambda job: str(job.job),
+    into_subject=words.waiting,
+    job=words.waiting,
+    several=words.array,
 )

@@ -42,18 +42,26 @@ def fold(jobs: Sequence[JobView]) -> list[UserRow]:
 
 
 def _row(user: str, jobs: Sequence[JobView]) -> UserRow:
-    active = [job for job in jobs if job.state not in ENDED]
-    waiting = [job for job in active if job.state == "pending"]
-    placed = [job for job in active if job.state != "pending"]
-    return UserRow(
-        user,
-        len(placed),
-        len(waiting),
-        sum(job.spec.gpu_milli * job.spec.tasks for job in placed),
-        sum(job.spec.gpu_milli * job.spec.tasks for job in waiting),
-        sum(job.state in ("failed", "lost", "timeout") for job in jobs),
-        min((job.times.submitted_ns for job in waiting), default=None),
-    )
+    found = UserRow(user, 0, 0, 0, 0, 0, None)
+    for job in jobs:
+        milli = job.spec.gpu_milli * job.spec.tasks
+        for state, count in words.states(job).items():
+            found = _with(found, job, state, count, milli * count)
+    return found
+
+
+def _with(row: UserRow, job: JobView, state: str, count: int, milli: int) -> UserRow:
+    """Return the row with some more jobs of one state, which want or hold so much."""
+    if state == "pending":
+        came_ns = job.times.submitted_ns
+        oldest_ns = min(row.oldest_ns or came_ns, came_ns)
+        return row._replace(
+            waiting=row.waiting + count, wanted_milli=row.wanted_milli + milli, oldest_ns=oldest_ns
+        )
+    if state not in ENDED:
+        return row._replace(running=row.running + count, held_milli=row.held_milli + milli)
+    bad = state in ("failed", "lost", "timeout")
+    return row._replace(failed=row.failed + count) if bad else row
 
 
 _rows = parts.newest(fold)
@@ -81,7 +89,7 @@ def _head(answers: Answers, subject: str, look: Look) -> list[Line]:
         return [words.absent("jobs", answers.refused.get("jobs", ""))]
     cut = ", the newest only" if answers.jobs_cut else ""
     return [
-        line(f"added up from the {len(answers.jobs):,} jobs that you may see{cut}", "dim"),
+        line(f"added up from the {words.count(answers.jobs):,} jobs that you may see{cut}", "dim"),
         *_queues(answers),
     ]
 

@@ -6,11 +6,12 @@ Pure. A reading that a device does not have is `-`, and a mark tells it from a l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stoker.mesh.wire.schema import DeviceView, JobView, RankTroubleView
 from stoker.tui.render import units
 from stoker.tui.render.columns import short_id
+from stoker.tui.render.nouns import ACCEPTED
 from stoker.tui.top.lines import Line, Look, Piece, Tone
 
 HOT_C = 85.0
@@ -80,6 +81,36 @@ def kind(device: DeviceView) -> str:
     return "SIM" if device.sim else {"cpu": "CPU", "gpu": "GPU"}.get(device.kind, "said")
 
 
+def array(job: JobView) -> str:
+    """The jobs of the array that a row stands for, as every verb takes them; else nothing."""
+    found = job.array
+    if found is None or found.states is None:
+        return ""
+    return f"{found.first}-{found.first + found.size - 1}"
+
+
+def number(job: JobView) -> str:
+    """The number of a job, or those of an array."""
+    return array(job) or str(job.job)
+
+
+def states(job: JobView) -> Mapping[str, int]:
+    """The number of jobs of a row in each state."""
+    found = job.array.states if job.array is not None else None
+    return {job.state: 1} if found is None else found
+
+
+def count(rows: Sequence[JobView]) -> int:
+    """The number of jobs that the rows stand for."""
+    return sum(sum(states(row).values()) for row in rows)
+
+
+def waiting(job: JobView) -> str:
+    """The job whose reason to wait a row has: of an array the oldest one that waits."""
+    found = job.array.waiting if job.array is not None else None
+    return str(found or job.job)
+
+
 def job_name(job: JobView) -> str:
     """The name of a job, or else its program."""
     return job.name or job.spec.argv[0].rpartition("/")[2] or "-"
@@ -87,7 +118,7 @@ def job_name(job: JobView) -> str:
 
 def where(job: JobView) -> str:
     """The node of a job and its devices; SIM comes first, because a narrow column cuts the end."""
-    if job.decision is None:
+    if job.decision is None or array(job):
         return "-"
     if job.nodes:
         return f"{job.spec.tasks} ranks on {','.join(job.nodes)}"
@@ -97,9 +128,16 @@ def where(job: JobView) -> str:
 
 
 def reason(job: JobView, now_ns: int) -> str:
-    """The reason why a job waits or ended; what bounds one that runs, after ranks that are late."""
+    """The reason why a job waits or ended; what bounds one that runs, after ranks that are late.
+
+    An array has the number of its jobs in each state, and why the oldest of them waits.
+    """
     told = [trouble(each, now_ns) for each in job.troubles]
-    if job.state != "running":
+    if array(job):
+        told += [units.counted(states(job)), job.waits]
+    elif job.state == "pending" and not job.waits and job.reason == ACCEPTED:
+        told.append("w tells why")
+    elif job.state != "running":
         told.append(job.waits or job.reason)
     elif job.verdict is not None:
         told.append(job.verdict.text)
