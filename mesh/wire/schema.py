@@ -19,6 +19,7 @@ from stoker.mesh.wire.schema_alerts import (
     AlertList,
     AlertRequest,
 )
+from stoker.mesh.wire.schema_arrays import ArrayView
 from stoker.mesh.wire.schema_audit import AuditReadRequest, AuditView
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
@@ -104,6 +105,7 @@ __all__ = [
     "VERSION",
     "WINDOW_S_MAX",
     "WINDOW_S_MIN",
+    "ArrayView",
     "ClusterAdmitRequest",
     "ClusterLimitsRequest",
     "ClusterRemoveRequest",
@@ -321,20 +323,6 @@ class UsageView(Part, frozen=True):
     memory_peak_bytes: int
     output_bytes: int
     output_dropped_bytes: int
-
-
-class ArrayView(Part, frozen=True):
-    """The array that a job belongs to: jobs `first` to `first + size - 1`."""
-
-    first: int
-    size: int
-    index: int
-    """The index that this job finds in STOKER_ARRAY_INDEX."""
-    states: dict[str, int] | None = None
-    """The number of jobs in each state, in a row that stands for several of the array: the row is
-    that of the oldest in the first of these states. Null in the row of one job."""
-    waiting: int | None = None
-    """The oldest of those jobs that waits, whose reason `waits` has; null if none waits."""
 
 
 class AttemptView(Part, frozen=True):
