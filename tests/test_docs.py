@@ -156,6 +156,38 @@ def test_paths_in_backticks_exist(page: Path) -> None:
     assert [path for path in quoted_paths(page) if not is_there(path)] == []
 
 
+def named_tests(page: Path) -> list[str]:
+    """The tests that a page names in backticks, each by its file and its function."""
+    return re.findall(r"`(tests/[\w/]+\.py::test_\w+)`", page.read_text())
+
+
+def is_test(name: str) -> bool:
+    """Return whether a file of tests has a function of this name."""
+    file, _, function = name.partition("::")
+    path = ROOT / file
+    return path.is_file() and f"def {function}(" in path.read_text()
+
+
+def test_tests_named_on_the_pages_exist() -> None:
+    found = [(page.name, name) for page in PAGES for name in named_tests(page)]
+    assert len(found) > 50
+    assert [(page, name) for page, name in found if not is_test(name)] == []
+
+
+def test_a_test_that_is_gone_is_noticed() -> None:
+    assert is_test("tests/test_docs.py::test_a_test_that_is_gone_is_noticed")
+    assert not is_test("tests/test_docs.py::test_that_is_gone")
+    assert not is_test("tests/test_gone.py::test_tests_named_on_the_pages_exist")
+
+
+def test_the_first_hour_has_fifteen_rows_of_which_each_names_a_test() -> None:
+    page = (DOCS / "developer/first-hour.md").read_text()
+    lines = [line for line in page.splitlines() if re.match(r"\| \d", line)]
+    numbers = {int(line.split()[1]) for line in lines}
+    assert numbers == set(range(1, 16))
+    assert [line for line in lines if not re.search(r"`tests/\S+::test_\w+` \|$", line)] == []
+
+
 def test_source_files_named_anywhere_exist() -> None:
     found = [(page.name, name) for page in PAGES for name in SOURCE.findall(page.read_text())]
     assert len(found) > 100

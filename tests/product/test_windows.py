@@ -96,7 +96,7 @@ def test_a_window_is_full_for_its_time_and_then_as_before(
     assert window.records and f"{window.records} records" in done.stdout.decode()
     shown = sorted(slices(path))
     assert len(shown) > window.records
-    assert shown[-1] <= window.to_ns + 1_000_000_000
+    assert window.from_ns - 1_000_000_000 <= shown[0] and shown[-1] <= window.to_ns + 1_000_000_000
     wait_until(lambda: {each.mode for each in look(node, job)} == {"governed"}, "governed again")
 
 
