@@ -31,7 +31,9 @@ from stoker.agent.supervise import (
     confine,
     leftover_cgroups,
     lock,
+    log_rotation,
     pids,
+    start_failure,
     start_options,
     startup,
     state_check,
@@ -403,8 +405,16 @@ def _scheduler(where: StateFolder) -> Iterator[Check]:
     from stoker.agent.export import scheduler_metrics
     from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
 
+    if lock.holder(where) is None or not state_folder.exists(where):
+        return
+    cluster = state_folder.load(where)
+    if cluster.joined or cluster.waits:
+        return
+    if "scheduler" not in pids.find(where):
+        yield _away(where)
+        return
     found = scheduler_metrics.read(where.root / "scheduler", time.time_ns())
-    if lock.holder(where) is None or found is None:
+    if found is None:
         return
     if found.status == "ok":
         role = "leads" if found.leads else "follows"
@@ -414,6 +424,14 @@ def _scheduler(where: StateFolder) -> Iterator[Check]:
     if found.status.endswith(OUT_OF_ROSTER):
         hint = "It counts for no majority; a server that counts lets it in: stoker cluster admit"
     yield Check("scheduler.state", "WARN", found.status, hint)
+
+
+def _away(where: StateFolder) -> Check:
+    """Return why the scheduler does not run at this moment, by the end of its log file."""
+    log = where.log / "scheduler.log"
+    last = start_failure.last_error(log_rotation.tail(log)) or "its log file is empty"
+    hint = f"It is started again by itself; if it ends again, do what {log} says"
+    return Check("scheduler.state", "WARN", f"it does not run: {last}", hint)
 
 
 def _telemetry(where: StateFolder) -> Iterator[Check]:

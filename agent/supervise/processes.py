@@ -14,12 +14,18 @@ import msgspec
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
+FUTILE_FIRST_S = 2.0
+FUTILE_MAX_S = 60.0
+"""A process whose stored state keeps it from running waits for these times: each of its starts
+ends alike until somebody acts."""
 HEALTHY_S = 10.0
 """Seconds of readiness after which the count of failures starts again at one."""
 SILENT_S = 30.0
 """Seconds without a beat after which a process that used to beat is ended and started again."""
 RESTART_GAP_S = 10.0
 """Seconds after a start in which a restart request is ignored."""
+
+FUTILE = "more and more rarely, until somebody does what its log file says; told once"
 
 
 class ProcessSpec(msgspec.Struct, frozen=True):
@@ -54,10 +60,12 @@ class WatchdogBeat(msgspec.Struct, frozen=True):
 
 
 class ProcessExited(msgspec.Struct, frozen=True):
-    """The process has ended. `how` is for people: "exit code 1", "signal 9"."""
+    """The process has ended. `how` is for people: "exit code 1", "signal 9". It is `futile` to
+    start it again before somebody has acted."""
 
     name: str
     how: str
+    futile: bool = False
 
 
 class RestartRequested(msgspec.Struct, frozen=True):
@@ -126,6 +134,8 @@ class _Child(msgspec.Struct):
     phase: ProcessPhase = ProcessPhase.WAITING
     served: bool = False
     failures: int = 0
+    futile: int = 0
+    """The last ends in a row that were futile to try again."""
     since: float = 0.0
     due: float | None = None
     """The end of a wait, always set in BACKOFF and LEAVING, and in READY once the process beats."""
@@ -135,8 +145,11 @@ class _Child(msgspec.Struct):
         return self.phase in (ProcessPhase.STARTING, ProcessPhase.READY, ProcessPhase.LEAVING)
 
 
-def backoff_s(failures: int) -> float:
-    """Return the wait before start `failures + 1`: doubles from 0.05 s, at most 5 s."""
+def backoff_s(failures: int, futile: int = 0) -> float:
+    """Return the wait before start `failures + 1`: doubles from 0.05 s, at most 5 s. Behind so many
+    `futile` ends in a row it doubles from 2 s, at most 60 s."""
+    if futile:
+        return float(min(FUTILE_MAX_S, FUTILE_FIRST_S * 2 ** min(futile - 1, 16)))
     return float(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures - 1, 16)))
 
 
@@ -165,6 +178,10 @@ class ProcessTree(msgspec.Struct):
     def failures(self, name: str) -> int:
         return self.children[name].failures
 
+    def is_futile(self, name: str) -> bool:
+        """Return True if a process said at its last end that starts are in vain; told once."""
+        return self.children[name].futile > 0
+
     def deadline(self) -> float | None:
         """Return when the next Tick is due, on the clock of `step`; None if only events matter."""
         return min((c.due for c in self.children.values() if c.due is not None), default=None)
@@ -182,8 +199,8 @@ class ProcessTree(msgspec.Struct):
             case WatchdogBeat(name):
                 if self.children[name].phase is ProcessPhase.READY:
                     self.children[name].due = now_s + SILENT_S
-            case ProcessExited(name, how):
-                effects += self._exited(self.children[name], how, now_s)
+            case ProcessExited(name, how, futile):
+                effects += self._exited(self.children[name], how, now_s, futile=futile)
             case RestartRequested(name, why):
                 effects += self._restart(self.children[name], why, now_s)
             case StopRequested():
@@ -197,7 +214,7 @@ class ProcessTree(msgspec.Struct):
     def _ready(self, child: _Child, now_s: float) -> None:
         child.phase, child.served, child.since, child.due = ProcessPhase.READY, True, now_s, None
 
-    def _exited(self, child: _Child, how: str, now_s: float) -> list[Effect]:
+    def _exited(self, child: _Child, how: str, now_s: float, *, futile: bool) -> list[Effect]:
         if self.stopping:
             child.phase, child.due = ProcessPhase.STOPPED, None
             return [TreeNote(child.spec.name, f"ended: {how}")]
@@ -206,10 +223,15 @@ class ProcessTree(msgspec.Struct):
             return [TreeNote(child.spec.name, f"ended for a restart: {how}")]
         if child.phase is ProcessPhase.READY and now_s - child.since >= HEALTHY_S:
             child.failures = 0
+            child.futile *= now_s - child.since < FUTILE_MAX_S
         child.failures += 1
-        wait = backoff_s(child.failures)
+        child.futile = child.futile + 1 if futile else 0
+        wait = backoff_s(child.failures, child.futile)
         child.phase, child.due = ProcessPhase.BACKOFF, now_s + wait
-        return [TreeNote(child.spec.name, f"ended: {how}; starts in {wait:g} s", child.failures)]
+        if child.futile > 1:
+            return []
+        when = FUTILE if futile else f"in {wait:g} s"
+        return [TreeNote(child.spec.name, f"ended: {how}; starts {when}", child.failures)]
 
     def _restart(self, child: _Child, why: str, now_s: float) -> list[Effect]:
         if self.stopping or child.phase is not ProcessPhase.READY:

@@ -48,7 +48,7 @@ from stoker.agent.supervise.processes import (
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.connection.context import LOOPBACK, NodeEndpoint
 from stoker.mesh.identity import certificate
-from stoker.native.errors import StokerError
+from stoker.native.errors import Corrupt, StokerError
 
 ROTATE_EVERY_S = 5.0
 FOUNDED = "founded"
@@ -211,7 +211,7 @@ class Supervisor:
             self.own.discard(name)
             how = self._ended_as(name, os.waitpid(process.pid, 0)[1])
         self._save()
-        self._feed(ProcessExited(name, how))
+        self._feed(ProcessExited(name, how, self.codes.get(name) == Corrupt.exit_code))
         self._reap()
 
     def _ended_as(self, name: str, status: int) -> str:
@@ -264,7 +264,8 @@ class Supervisor:
         if process is None:  # it ended at once
             self._feed(ProcessExited(name, self._ended_as(name, os.waitpid(pid, 0)[1])))
             return
-        self._log(name, f"started as pid {pid}")
+        if not self.tree.is_futile(name):
+            self._log(name, f"started as pid {pid}")
         self.own.add(name)
         self._watch(name, process, os.pidfd_open(pid))
         self._save()

@@ -483,9 +483,11 @@ class SchedulerDaemon:
         self.watch.leads()
 
     async def _halt(self, effect: events.Halt) -> None:
-        """End the process if it never led; else it goes on to answer reads."""
+        """End the process if it never led; else it goes on to answer reads. A build that the others
+        have left behind goes on as well, and tells whoever asks: no restart would change it."""
         self.watch.halts()
-        if not self.replica.has_led:
+        left_behind = self.replica.right.is_beyond and not self.replica.right.alone
+        if not self.replica.has_led and not left_behind:
             self._failed = Corrupt(effect.reason, hint=self.record.remedy(self.replica))
             self._stopped.set()
 

@@ -152,12 +152,26 @@ def test_an_older_version_that_returns_halts_in_one_line_and_the_others_go_on(
     first, back = servers[0], servers[2]
     restart(back, PIN)
     wait_until(lambda: NEEDS in scheduler_log(back), "it says what it needs", PATIENCE_S)
+    wait_until(lambda: NEEDS in doctor_says(back), "doctor tells why it does not run", PATIENCE_S)
+    assert supervisor_log(back).count("more and more rarely") <= 1, "it is told once at most"
+    row = next(row for row in status(first)["servers"] if row["server"] == back.name)
+    assert row["halted"] or "`stoker doctor` on it tells more" in row["because"]
     assert first.stoker("run", "--", "echo", "on").stdout == b"on\n"
     restart(back, "")
     wait_until(lambda: in_step(servers), "it goes on where it was", PATIENCE_S)
 
 
 NEEDS = f"and this scheduler supports {OLD}: take upgrade.newest_level out of its config.toml"
+
+
+def doctor_says(host: ServerHost) -> str:
+    """Return what doctor tells of the scheduler there; nothing while it has just started again."""
+    found = json.loads(host.stoker("doctor", "-o", "json", check=False).stdout)["checks"]
+    return "".join(each["text"] for each in found if each["id"] == "scheduler.state")
+
+
+def supervisor_log(host: ServerHost) -> str:
+    return (host.state.log / "supervisor.log").read_text()
 
 
 def scheduler_log(host: ServerHost) -> str:

@@ -54,6 +54,8 @@ class ServerStatus(msgspec.Struct, frozen=True):
     newest: int | None = None
     version: str = ""
     """Its version of stoker; empty if it does not tell."""
+    halted: str = ""
+    """The reason why it takes part in nothing although it answers, or empty."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -130,7 +132,8 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
     newest = max(views.values(), key=_place)
     leader = _leader(views)
     log = next((view.log for _, view in sorted(views.items()) if view.log is not None), None)
-    rows = tuple(_row(each, answers, leader, log) for each in answers.roster)
+    found = (_row(each, answers, leader, log) for each in answers.roster)
+    rows = tuple(_left_behind(row, newest.level) for row in found)
     servers = tuple(_judged(row, rows, _place(newest)[1], log) for row in rows)
     names = {row.scheduler: row.server for row in rows}
     following = next_level(rows, newest.level)
@@ -192,6 +195,14 @@ def _build(view: schema.ClusterView | str) -> dict[str, Any]:
     return {"oldest": view.oldest, "newest": view.newest, "version": view.version}
 
 
+def _left_behind(row: ServerStatus, level: int) -> ServerStatus:
+    """Return a server, halted if its scheduler does not support the level of the cluster."""
+    if row.newest is None or row.newest >= level:
+        return row
+    lacks = f"it supports no feature level above {row.newest}, and the cluster has {level}"
+    return msgspec.structs.replace(row, halted=f"{lacks}: run a newer stoker there")
+
+
 def next_level(rows: Sequence[ServerStatus], level: int) -> int | None:
     """Return the newest feature level that any server supports; None unless it is higher."""
     known = [row.newest for row in rows if row.newest is not None]
@@ -227,7 +238,8 @@ def _judged(
 ) -> ServerStatus:
     """Return a server with whether it may go: a majority of all must stay without it."""
     if row.index is None:
-        return msgspec.structs.replace(row, because=row.why)
+        why = f"{row.why}; if its host is there, `stoker doctor` on it tells more"
+        return msgspec.structs.replace(row, because=why)
     others = [each for each in rows if each is not row]
     missing = [trouble for each in others if (trouble := _trouble(each, newest))]
     stay, majority = len(others) - len(missing), len(rows) // 2 + 1
@@ -259,6 +271,8 @@ def _trouble(row: ServerStatus, newest: int) -> str:
     """Return why a server cannot be relied on, or an empty string."""
     if row.index is None:
         return f"{row.server} does not answer"
+    if row.halted:
+        return f"{row.server} takes part in nothing"
     if row.index + BEHIND_MAX < newest:
         return f"{row.server} lacks {newest - row.index} entries"
     if row.log in ("behind", "away", "unknown"):
@@ -269,6 +283,8 @@ def _trouble(row: ServerStatus, newest: int) -> str:
 def _cost(row: ServerStatus) -> str:
     """Return what the absence of a server costs."""
     costs = []
+    if row.halted:
+        costs.append(f"it takes part in nothing: {row.halted}")
     if row.jobs:
         costs.append(f"it has {row.jobs} jobs: drain its node first")
     if row.leads:

@@ -94,7 +94,8 @@ def _name(row: Row) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    role = "away" if row["index"] is None else "leads" if row["leads"] else "follows"
+    follows = "halted" if row["halted"] else "follows"
+    role = "away" if row["index"] is None else "leads" if row["leads"] else follows
     index = "-" if row["index"] is None else str(row["index"])
     jobs = "-" if row["jobs"] is None else str(row["jobs"])
     down = "-" if row["index"] is None else "yes" if row["may_go"] else "no"

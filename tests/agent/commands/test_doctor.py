@@ -18,7 +18,7 @@ from stoker.agent.commands import doctor
 from stoker.agent.commands.doctor import Check, exit_code, report
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import lock, startup
+from stoker.agent.supervise import lock, pids, startup
 from stoker.mesh.wire import scheduler_figures
 from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER, SchedulerFigures
 
@@ -84,11 +84,17 @@ def test_the_file_of_settings_is_checked_and_its_broker_is_the_one_that_is_looke
     ],
 )
 def test_the_scheduler_beside_it_says_what_it_is(
-    where: StateFolder, status: str, leads: bool, says: tuple[str, str, str]
+    where: StateFolder,
+    status: str,
+    leads: bool,
+    says: tuple[str, str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state_folder.prepare(where)
+    startup.load_or_create(where)
     folder = where.root / "scheduler"
     folder.mkdir(exist_ok=True)
+    monkeypatch.setattr(pids, "find", lambda where: {"scheduler": pids.identify(os.getpid())})
     found = SchedulerFigures(1, time.time_ns(), leads, 3, 44, {}, status=status)
     (folder / scheduler_figures.FILE).write_bytes(msgspec.json.encode(found))
     assert list(doctor.checks_of("scheduler.state", where)) == [], "no node runs"
@@ -99,6 +105,22 @@ def test_the_scheduler_beside_it_says_what_it_is(
     finally:
         os.close(held)
     assert (check.status, check.text) == says[:2] and says[2] in check.hint
+
+
+def test_a_scheduler_that_does_not_run_is_told_with_the_last_line_of_its_log(
+    where: StateFolder,
+) -> None:
+    state_folder.prepare(where)
+    startup.load_or_create(where)
+    (where.log / "scheduler.log").write_text('{"event": "halted", "level": "critical"}\n')
+    held = lock.take(where)
+    assert held is not None
+    try:
+        (check,) = doctor.checks_of("scheduler.state", where)
+    finally:
+        os.close(held)
+    assert (check.status, check.text) == ("WARN", "it does not run: halted")
+    assert f"{where.log}/scheduler.log" in check.hint
 
 
 def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:

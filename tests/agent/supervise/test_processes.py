@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from stoker.agent.supervise.processes import (
     BACKOFF_MAX_S,
+    FUTILE_FIRST_S,
+    FUTILE_MAX_S,
     HEALTHY_S,
     RESTART_GAP_S,
     SILENT_S,
@@ -94,6 +96,33 @@ def test_backoff_doubles_to_its_limit_and_never_gives_up() -> None:
     assert waits[:8] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
     assert waits[-1] == BACKOFF_MAX_S
     assert backoff_s(10_000) == BACKOFF_MAX_S
+
+
+def test_a_process_that_cannot_run_is_told_once_and_started_more_and_more_rarely() -> None:
+    t, now, waits, told = all_ready(), 0.0, [], 0
+    for _ in range(8):
+        told += len(quiet_notes(t.step(ProcessExited("broker", "exit code 3", futile=True), now)))
+        assert t.is_futile("broker")
+        due = t.deadline()
+        assert due is not None
+        waits.append(due - now)
+        assert t.step(Tick(), due) == [StartProcess("broker")]
+        t.step(Ready("broker"), due)
+        now = due + HEALTHY_S
+    assert (waits, told) == ([2, 4, 8, 16, 32, 60, 60, 60], 1)
+    t.step(ProcessExited("broker", "exit code 1"), now)
+    assert not t.is_futile("broker")
+    t.step(Tick(), now + 1)
+    t.step(ProcessExited("broker", "exit code 3", futile=True), now + 2)
+    t.step(Tick(), now + 9)
+    t.step(Ready("broker"), now + 9)
+    later = now + 9 + FUTILE_MAX_S
+    assert quiet_notes(t.step(ProcessExited("broker", "exit code 3", futile=True), later))
+    assert t.deadline() == later + FUTILE_FIRST_S, "it worked meanwhile"
+
+
+def quiet_notes(effects: list[Effect]) -> list[Effect]:
+    return [each for each in effects if isinstance(each, TreeNote)]
 
 
 @pytest.mark.parametrize(("up_s", "failures"), [(HEALTHY_S, 1), (HEALTHY_S - 0.1, 3)])

@@ -68,7 +68,8 @@ def test_each_may_go_while_all_are_in_step() -> None:
 def test_none_may_go_beside_one_that_is_away() -> None:
     found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
     said = verdicts(found)
-    assert said["b"] == (False, "nobody answers")
+    assert not said["b"][0] and said["b"][1].startswith("nobody answers; ")
+    assert "`stoker doctor`" in said["b"][1]
     for name in ("a", "c"):
         assert said[name] == (False, "b does not answer: 1 of 3 would stay, 2 must")
 
@@ -114,7 +115,7 @@ def test_the_screen_says_who_may_go_and_why_not() -> None:
     lines = list(server_status.lines(msgspec.to_builtins(found)))
     assert len(lines) < 17
     assert "log      entry 40, term 3; a leads, entries go through a" in lines
-    assert "b is away: nobody answers" in lines
+    assert any(line.startswith("b is away: nobody answers; ") for line in lines)
     assert "a must stay: b does not answer: 1 of 3 would stay, 2 must" in lines
     whole = judged(view(1, 40, WHOLE), view(1, 39, WHOLE), view(1, 40, WHOLE))
     lines = list(server_status.lines(msgspec.to_builtins(whole)))
@@ -169,6 +170,21 @@ def test_the_screen_says_which_server_keeps_the_cluster_from_the_next_level(
     views: tuple[schema.ClusterView | str, ...], line: str
 ) -> None:
     assert line in screen_of(*views)
+
+
+def test_a_build_that_the_others_have_left_behind_is_halted_and_counts_for_none() -> None:
+    found = judged(of_build(1, 2, 2), of_build(1, 1), of_build(1, 2, 2))
+    said = verdicts(found)
+    lacks = "it supports no feature level above 1, and the cluster has 2: run a newer stoker there"
+    assert found.servers[1].halted == lacks
+    assert said["b"] == (
+        True,
+        f"it takes part in nothing: {lacks}; it has 1 jobs: drain its node first",
+    )
+    for name in ("a", "c"):
+        assert said[name] == (False, "b takes part in nothing: 1 of 3 would stay, 2 must")
+    lines = screen_of(of_build(1, 2, 2), of_build(1, 1), of_build(1, 2, 2))
+    assert [line.split()[2] for line in lines[6:9]] == ["leads", "halted", "follows"]
 
 
 def test_each_row_has_the_levels_and_the_version_of_its_server() -> None:
