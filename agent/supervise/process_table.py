@@ -34,8 +34,9 @@ _PASSED_PREFIXES = (
     *("ZE_", "ZES_"),
 )
 _PASSED_SIM = ("LD_PRELOAD",)
-"""Variables for simulated cards (SIM) only: they put a simulated Intel loader before the real
-one."""
+"""Variables for simulated cards and dates (SIM) only: they put a simulated Intel loader before the
+real one, or a date of the host's own before the machine's."""
+_SIM = {"STOKER_SIM_NODE", "STOKER_SIM_DATE"}
 
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 """Variables for malloc of the GNU C library. Left alone, it takes large tables from a thread's heap
@@ -56,7 +57,7 @@ class Program(msgspec.Struct, frozen=True):
 def environment(state: StateFolder) -> dict[str, str]:
     """Return the environment of children: listed names only, so that no secret of the caller's
     shell leaks, and cache folders for compilers of GPU runtimes, which would else use /tmp."""
-    names = (*_PASSED, *_PASSED_SIM) if "STOKER_SIM_NODE" in os.environ else _PASSED
+    names = (*_PASSED, *_PASSED_SIM) if _SIM & os.environ.keys() else _PASSED
     passed = {k: v for k, v in os.environ.items() if k in names or k.startswith(_PASSED_PREFIXES)}
     cache = state.agent / "cache"
     told = set(otlp_environment.PASSED)

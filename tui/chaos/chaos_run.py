@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
 from stoker.tui.calls.cluster_status import ClusterStatus
-from stoker.tui.chaos import disks, linearizability, marks
+from stoker.tui.chaos import clocks, disks, linearizability, marks
 from stoker.tui.chaos.chaos_figures import Round
 from stoker.tui.chaos.faults import FaultKind, Hit
 from stoker.tui.chaos.registers import Registers
@@ -42,6 +43,15 @@ FROZE_S = 1.0
 LOG_VIEW_S = 2.5
 AUDITS = 10
 PATIENCE_S = 120.0
+
+
+class ChaosPlan(NamedTuple):
+    """The faults of a run: it ends after so many minutes, or earlier after so many of each kind."""
+
+    minutes: float
+    seed: int
+    kinds: tuple[FaultKind, ...]
+    of_each: int = 1 << 30
 
 
 @dataclass
@@ -64,29 +74,24 @@ class ChaosReport:
     """The entries of the log, by each scheduler's audit."""
 
 
-def run(
-    minutes: float,
-    seed: int,
-    kinds: tuple[FaultKind, ...],
-    tell: Callable[[Round], None],
-    history: Path | None = None,
-) -> ChaosReport:
-    """Run faults for so many minutes in a network of its own; `tell` is called after each, and the
+def run(plan: ChaosPlan, tell: Callable[[Round], None], history: Path | None = None) -> ChaosReport:
+    """Run the faults of a plan in a network of its own; `tell` is called after each, and the
     operations of the registers are written to `history`."""
     network_hosts.enter()
-    report = ChaosReport(seed)
+    report = ChaosReport(plan.seed)
     folder = Path(tempfile.mkdtemp(prefix="stoker-chaos-"))
     folder.chmod(0o711)
     try:
         with (
             private_node.terminable(),
             network_hosts.made(cluster_demo.NAMES, folder) as placed,
-            disks.own_disks(placed, folder) as hosts,
+            disks.own_disks(placed, folder) as stored,
+            clocks.own_clocks(stored, folder, random.Random(plan.seed)) as hosts,
         ):
             try:
                 cluster_demo.start(hosts)
-                chaos = _Chaos(hosts, folder, kinds, report)
-                asyncio.run(chaos.run(minutes * 60, tell))
+                chaos = _Chaos(hosts, folder, plan, report)
+                asyncio.run(chaos.run(tell))
                 if history is not None:
                     chaos.registers.write(history)
             except StokerError as error:
@@ -102,9 +107,9 @@ class _Chaos:
     """One run."""
 
     def __init__(
-        self, hosts: list[Host], folder: Path, kinds: tuple[FaultKind, ...], report: ChaosReport
+        self, hosts: list[Host], folder: Path, plan: ChaosPlan, report: ChaosReport
     ) -> None:
-        self._hosts, self._kinds, self._report = hosts, kinds, report
+        self._hosts, self._plan, self._report = hosts, plan, report
         self._chance = random.Random(report.seed)
         self._marks = folder / "marks"
         self._marks.touch()
@@ -114,9 +119,11 @@ class _Chaos:
         self._steady: dict[str, int] = {}
         """Host -> the job that stays there."""
         self._moving: list[int] = []
+        self._dated = any(kind.sets_date for kind in plan.kinds)
+        """True if times are those at which this process saw something, and not the records'."""
 
-    async def run(self, seconds: float, tell: Callable[[Round], None]) -> None:
-        """Run faults for so long, then judge all that was seen."""
+    async def run(self, tell: Callable[[Round], None]) -> None:
+        """Run the faults, then judge all that was seen."""
         await cluster_demo.in_step(self._hosts[0])
         async with Client.open(str(self._hosts[0].state)) as client:
             for host in self._hosts:
@@ -124,7 +131,7 @@ class _Chaos:
         users = [asyncio.create_task(self._users.submit_on(n)) for n in range(USERS)]
         users += [asyncio.create_task(self.registers.use(host)) for host in self._hosts]
         try:
-            await self._rounds(time.monotonic() + seconds, tell)
+            await self._rounds(time.monotonic() + self._plan.minutes * 60, tell)
         finally:
             for user in users:
                 user.cancel()
@@ -146,11 +153,11 @@ class _Chaos:
         )
 
     async def _rounds(self, until: float, tell: Callable[[Round], None]) -> None:
-        order: list[FaultKind] = []
-        while time.monotonic() < until:
-            if not order:
-                order = self._chance.sample(self._kinds, len(self._kinds))
-            kind = order.pop()
+        kinds = self._plan.kinds
+        passes = (self._chance.sample(kinds, len(kinds)) for _ in range(self._plan.of_each))
+        for kind in itertools.chain.from_iterable(passes):
+            if time.monotonic() > until:
+                return
             try:
                 done = await self._round(kind)
             except (StokerError, TimeoutError) as error:
@@ -177,7 +184,7 @@ class _Chaos:
                 await kind.begin(hit)
                 await asyncio.sleep(self._chance.uniform(*kind.lasts_s))
                 if moving is not None:
-                    times["elsewhere"] = (await _started_again(client, moving) - began_ns) / NS
+                    times["elsewhere"] = (await self._started_again(client, moving) - began_ns) / NS
             finally:
                 await kind.end(hit)
             ended_ns = time.time_ns()
@@ -242,10 +249,19 @@ class _Chaos:
                 again = True
             else:
                 view = await _until(client, job, lambda view: view.times.placed_ns is not None)
-                placed_ns = view.times.placed_ns or 0
+                placed_ns = self._at(view.times.placed_ns)
                 longest_ns, last_ns = max(longest_ns, placed_ns - last_ns), placed_ns
             await asyncio.sleep(DECISION_PAUSE_S)
         return longest_ns
+
+    async def _started_again(self, client: Client, job: int) -> int:
+        """Wait until a job runs in another attempt; return when it began, CLOCK_REALTIME ns."""
+        view = await _until(client, job, lambda view: view.attempt > 1 and view.state == "running")
+        return self._at(view.times.started_ns)
+
+    def _at(self, recorded_ns: int | None) -> int:
+        """Return the time of something that was just seen, CLOCK_REALTIME ns."""
+        return time.time_ns() if self._dated else recorded_ns or 0
 
     def _stood_still(self, job: int, since_ns: int) -> bool:
         times = [m.t_ns for m in self._read() if m.job == job and m.t_ns >= since_ns]
@@ -293,12 +309,6 @@ class _Chaos:
             said = json.loads(first.stoker("audit", "verify", "--at", at, "-o", "json"))
             ends.add((said["index"], said["hash"], said["trail"]))
         return ends
-
-
-async def _started_again(client: Client, job: int) -> int:
-    """Wait until a job runs in another attempt; return when it began, CLOCK_REALTIME ns."""
-    view = await _until(client, job, lambda view: view.attempt > 1 and view.state == "running")
-    return view.times.started_ns or 0
 
 
 async def _until(

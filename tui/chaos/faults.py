@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from stoker.native.errors import Unavailable
-from stoker.tui.chaos import disks
+from stoker.tui.chaos import clocks, disks
 from stoker.tui.demo.network_hosts import Host
 
 Role: TypeAlias = Literal["leader", "follower", "log"]
@@ -56,6 +56,8 @@ class FaultKind(NamedTuple):
     """The least and the most time from its beginning to its end."""
     host_dies: bool = False
     """True if nothing of the host runs on, so that its jobs run elsewhere before the fault ends."""
+    sets_date: bool = False
+    """True if the times in records are not those of this machine from then on."""
 
 
 async def _nothing(hit: Hit) -> None:
@@ -114,6 +116,32 @@ async def _flap(hit: Hit) -> None:
         await asyncio.sleep(hit.chance.uniform(*FLAP_S))
 
 
+async def _set_date(hit: Hit) -> None:
+    clocks.set_date(hit.host, clocks.step(hit.chance))
+
+
+async def _set_date_often(hit: Hit) -> None:
+    for _ in range(FLAPS):
+        await _set_date(hit)
+        await asyncio.sleep(hit.chance.uniform(*FLAP_S))
+
+
+async def _set_date_right(hit: Hit) -> None:
+    clocks.set_date(hit.host, 0.0)
+
+
+async def _kill_among_wrong_dates(hit: Hit) -> None:
+    """Let a host lead next that has a wrong date from the first moment on."""
+    for other in hit.others:
+        clocks.set_date(other, clocks.step(hit.chance))
+    await _signal(SCHEDULER, signal.SIGKILL)(hit)
+
+
+async def _set_dates_right(hit: Hit) -> None:
+    for other in hit.others:
+        clocks.set_date(other, 0.0)
+
+
 async def _mute(hit: Hit) -> None:
     hit.host.unheard_by(hit.others)
 
@@ -167,6 +195,10 @@ def _stopped(name: str, role: Role, program: str) -> FaultKind:
     return FaultKind(name, role, begin, end, STOPPED_S)
 
 
+def _dated(name: str, role: Role) -> FaultKind:
+    return FaultKind(name, role, _set_date, _set_date_right, APART_S, sets_date=True)
+
+
 def _damaged(name: str, pattern: str) -> FaultKind:
     """Return a fault of a host without power, and of its disk."""
     damage = _power_and_bits(pattern)
@@ -201,6 +233,24 @@ KINDS = (
     FaultKind("disk of a follower is full", "follower", _fill, _empty, APART_S),
     FaultKind("cable of the leader flaps", "leader", _flap, _plug_in),
     FaultKind("cable of the log's leader flaps", "log", _flap, _plug_in),
+    _dated("clock of the leader is set", "leader"),
+    _dated("clock of the log's leader is set", "log"),
+    _dated("clock of a follower is set", "follower"),
+    FaultKind(
+        "clock of the leader is set again and again",
+        "leader",
+        _set_date_often,
+        _set_date_right,
+        sets_date=True,
+    ),
+    FaultKind(
+        "leader is killed, the others' clocks are wrong",
+        "leader",
+        _kill_among_wrong_dates,
+        _set_dates_right,
+        APART_S,
+        sets_date=True,
+    ),
 )
 
 

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from stoker.tui.chaos.chaos_run import ChaosReport
 
 MINUTES = 10.0
+MINUTES_OF_EACH = 0.75
+"""The time that a fault of `--faults` may take in the mean, before no other one begins."""
 
 
 @click.command("chaos")
 @json_option
-@click.option("--minutes", type=click.FloatRange(min=0.1), default=MINUTES, show_default=True,
-              help="Time after which no other fault begins.")  # fmt: skip
+@click.option("--minutes", type=click.FloatRange(min=0.1),
+              help=f"Time after which no other fault begins. [default: {MINUTES:g}, or"
+              f" {MINUTES_OF_EACH:g} for each of --faults]")  # fmt: skip
+@click.option("--faults", "of_each", type=click.IntRange(min=1), metavar="N",
+              help="End after N faults of each kind: 100 decide about its target.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="Order and length of faults.")
 @click.option("--kind", "words", multiple=True, metavar="TEXT",
               help="Only faults with this in their name; repeat for others.")  # fmt: skip
@@ -35,7 +40,8 @@ MINUTES = 10.0
 def chaos_command(
     *,
     as_json: bool,
-    minutes: float,
+    minutes: float | None,
+    of_each: int | None,
     seed: int,
     words: tuple[str, ...],
     history: Path | None,
@@ -57,7 +63,10 @@ def chaos_command(
         return
     from stoker.tui.chaos import chaos_run
 
-    report = chaos_run.run(minutes, seed, kinds, _tell, history)
+    if minutes is None:
+        minutes = MINUTES_OF_EACH * of_each * len(kinds) if of_each else MINUTES
+    plan = chaos_run.ChaosPlan(minutes, seed, kinds, *([of_each] if of_each else []))
+    report = chaos_run.run(plan, _tell, history)
     _show(report, minutes, as_json=as_json)
     sys.exit(1 if report.violations or report.failures else 0)
 

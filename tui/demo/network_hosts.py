@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.mesh.connection import context
@@ -63,6 +63,10 @@ class Host:
     namespace: str
     near: str
     """The interface of its cable at the bridge."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables of every verb there."""
+    time_namespace: Path | None = None
+    """The file of the time namespace of its processes; None for the machine's clocks."""
 
     def stoker(
         self, *words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
@@ -70,11 +74,13 @@ class Host:
         """Run one verb there on its node, with more variables of `environment`; return what it
         wrote, or raise Unavailable."""
         there = ["nsenter", f"--net=/run/netns/{self.namespace}"]
+        if self.time_namespace is not None:
+            there.append(f"--time={self.time_namespace}")
         done = subprocess.run(
             [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
             input=stdin,
             env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
-            | {**(environment or {})},
+            | {**self.environment, **(environment or {})},
             cwd="/",
             capture_output=True,
             start_new_session=True,
