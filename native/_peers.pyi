@@ -9,7 +9,7 @@ RANK_NONE: int
 """The rank of a process for which no launcher says one."""
 RANKS_MAX: int
 
-_Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int, int, int]
+_Rank = tuple[int, int, bool, int, int, int, int, int, int, int, int, int, int, int]
 Group = tuple[int, int, int, bool, int, int, tuple[tuple[int, int, int, int], ...]]
 Doing = tuple[int, int, int, int | None, int, bool]
 _Missing = tuple[int, int | None, int]
@@ -32,7 +32,7 @@ class Peers:
         """The waits told since the last call, as thread spans, by process."""
     def ranks(self) -> list[_Rank]:
         """(rank, pid, gone, calls, inside, wait, message, last, caused, seen, until, queued,
-        own)."""
+        own, messages)."""
     def groups(self) -> list[Group]:
         """(number, origin, size, aligned, operations, wait, ((rank, last, caused, wait), ...))."""
     def operations(self) -> list[tuple[int, int, int]]:

@@ -83,7 +83,8 @@ public:
 				rows.append(nb::make_tuple(rank, of.pid, of.gone != 0, of.calls,
 							   of.inside_ns, of.wait_ns, of.message_ns,
 							   of.last, of.caused_ns, of.seen_ns,
-							   of.until_ns, of.queued_ns, of.own_ns));
+							   of.until_ns, of.queued_ns, of.own_ns,
+							   of.messages));
 		}
 		return rows;
 	}

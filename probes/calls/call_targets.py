@@ -12,11 +12,13 @@ from typing import Literal
 
 import msgspec
 
-Waits = Literal["", "start", "all", "some", "makes", "joins", "message", "later", "device"]
+Waits = Literal[
+    "", "start", "all", "some", "makes", "joins", "message", "later", "device", "begins"
+]
 """The way in which a call waits for other ranks: native/trace/peers/peers.h."""
 
 WAITS: tuple[Waits, ...] = (
-    *("", "start", "all", "some", "makes", "joins", "message", "later", "device"),
+    *("", "start", "all", "some", "makes", "joins", "message", "later", "device", "begins"),
 )
 """The kinds in the order of their numbers there."""
 
@@ -145,8 +147,9 @@ TARGETS: tuple[CallTarget, ...] = (
     *_on("some", 50, {"MPI_Bcast": 4, "MPI_Reduce": 6}),
     *_on("some", 10, {"MPI_Gather": 7, "MPI_Gatherv": 8, "MPI_Scatter": 7, "MPI_Scatterv": 8}),
     *_on("some", 10, {"MPI_Allgatherv": 7, "MPI_Alltoallv": 8, "MPI_Alltoallw": 8}),
-    *_on("some", 10, {"MPI_Scan": 5, "MPI_Exscan": 5, "MPI_Ibarrier": 0, "MPI_Iallreduce": 5}),
-    *_on("some", 10, {"MPI_Ibcast": 4, "MPI_Ireduce": 6, "MPI_Iallgather": 6, "MPI_Ialltoall": 6}),
+    *_on("some", 10, {"MPI_Scan": 5, "MPI_Exscan": 5}),
+    *_on("begins", 10, {"MPI_Ibarrier": 0, "MPI_Iallreduce": 5, "MPI_Ibcast": 4, "MPI_Ireduce": 6}),
+    *_on("begins", 10, {"MPI_Iallgather": 6, "MPI_Ialltoall": 6}),
     _maker("MPI_Comm_dup", made=1),
     _maker("MPI_Comm_split", made=3, colour=1),
     _maker("MPI_Comm_split_type", made=4, colour=1),
@@ -155,6 +158,14 @@ TARGETS: tuple[CallTarget, ...] = (
     *_mpi("message", 1, "MPI_Finalize"),
     *_begins(50, ncclReduce=6),
     *_nccl(1, "ncclCommAbort"),
+    *_mpi("message", 50, "MPI_Send", "MPI_Sendrecv_replace"),
+    *_mpi("message", 10, "MPI_Mprobe", "MPI_Neighbor_allgather", "MPI_Neighbor_allgatherv"),
+    *_mpi("message", 10, "MPI_Neighbor_alltoall", "MPI_Neighbor_alltoallv"),
+    *_mpi("message", 10, "MPI_Win_fence", "MPI_Win_complete", "MPI_Win_wait"),
+    *_mpi("message", 10, "MPI_Win_unlock", "MPI_Win_unlock_all", "MPI_Win_flush"),
+    *_mpi("message", 1, "MPI_File_read_all", "MPI_File_read_at_all", "MPI_File_write_all"),
+    *_mpi("message", 1, "MPI_File_write_at_all", "MPI_File_close", "MPI_Comm_create"),
+    _maker("MPI_Cart_create", made=5),
 )
 """A call's number in the kernel is its place here, so new ones go to the end."""
 

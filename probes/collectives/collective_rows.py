@@ -30,6 +30,8 @@ class RankRow(msgspec.Struct, frozen=True):
     """The time between its calls in which its thread waited for a CPU."""
     own_ns: int = 0
     """The rest of the time between its calls, and what its device took for itself."""
+    messages: int = 0
+    """Its calls that waited for a message."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -51,6 +53,26 @@ class CommunicatorRow(msgspec.Struct, frozen=True):
     operations: int
     wait_ns: int
     members: tuple[MemberRow, ...]
+
+
+MESSAGES = "messages"
+"""The name of the row of all ranks by the messages that they wait for; no communicator has it."""
+LEAST_EXCHANGING = 3
+"""The ranks without which nothing follows from messages: of two that exchange them, one may give
+the other its work."""
+
+
+def exchange(ranks: tuple[RankRow, ...]) -> CommunicatorRow | None:
+    """Return the ranks that wait for messages as one row, in which `operations` is the smallest
+    number of such calls of a rank; None if they are too few. Who sends is not known, so none of
+    them came last."""
+    among = tuple(rank for rank in ranks if rank.messages)
+    if len(among) < LEAST_EXCHANGING:
+        return None
+    members = tuple(MemberRow(each.rank, 0, 0, each.message_ns) for each in among)
+    waited_ns = sum(each.wait_ns for each in members)
+    count = min(each.messages for each in among)
+    return CommunicatorRow(MESSAGES, len(members), True, count, waited_ns, members)
 
 
 class OperationRow(msgspec.Struct, frozen=True):
@@ -92,6 +114,8 @@ class Collectives(msgspec.Struct, frozen=True):
     loss: dict[str, int] = {}
     said: tuple[str, ...] = ()
     """Sentences for people: the first things to know."""
+    unnamed: str = ""
+    """The conditions by which no rank is named as slow; empty if one is."""
     trouble: str = ""
     """The worst of what is wrong at present; empty if nothing is."""
 

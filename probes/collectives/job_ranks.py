@@ -24,7 +24,9 @@ from stoker.probes.collectives.collective_rows import (
     stuck_text,
 )
 from stoker.probes.collectives.rank_identity import RankIdentity
+from stoker.probes.collectives.starved_rank import starved_rank
 from stoker.probes.collectives.straggler import straggler
+from stoker.probes.collectives.unnamed import unnamed
 
 STUCK_NS = 3_000_000_000
 """An operation that some ranks have waited in for this time without the others is told as stuck."""
@@ -168,12 +170,13 @@ class JobRanks:
     def collectives(self, now_ns: int) -> Collectives:
         """Return everything as rows."""
         found = self._rows(now_ns)
-        slow = straggler(found)
+        named = straggler(found), starved_rank(found)
         said = (
             *(stuck_text(row, now_ns) for row in found.stuck),
-            *((slow.text,) if slow is not None else ()),
+            *(each.text for each in named if each is not None),
         )
-        return msgspec.structs.replace(found, said=said)
+        why = unnamed(found) if named[0] is None else ""
+        return msgspec.structs.replace(found, said=said, unnamed=why)
 
     def _rows(self, now_ns: int) -> Collectives:
         return Collectives(

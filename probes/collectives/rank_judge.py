@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from stoker.native.slow_rank import HUNG_NS, LEAST_OPERATIONS, WELL_NS
+from stoker.native.slow_rank import HUNG_NS, WELL_NS
 from stoker.probes.collectives.collective_rows import Collectives, StuckRow, stuck_text
-from stoker.probes.collectives.straggler import straggler
+from stoker.probes.collectives.straggler import judged, straggler
 
 S = 1_000_000_000
 WINDOW_NS = 3 * S
@@ -148,13 +148,6 @@ class RankJudge:
         """Return the newest rows that are old enough and have enough operations after them."""
         for place in range(len(self._kept) - 1, -1, -1):
             before = self._kept[place]
-            if now.at_ns - before.at_ns >= WINDOW_NS and _operations(now, before):
+            if now.at_ns - before.at_ns >= WINDOW_NS and judged(now, before):
                 return [*list(self._kept)[place:], now]
         return []
-
-
-def _operations(now: Collectives, before: Collectives) -> bool:
-    earlier = {row.name: row.operations for row in before.communicators}
-    return any(
-        row.operations - earlier.get(row.name, 0) >= LEAST_OPERATIONS for row in now.communicators
-    )

@@ -13,17 +13,20 @@ import msgspec
 
 from stoker.native.slow_rank import LEAST_OPERATIONS, slow_rank
 from stoker.probes.collectives.collective_rows import (
+    MESSAGES,
     Collectives,
     CommunicatorRow,
     MemberRow,
     RankRow,
+    exchange,
 )
 
 
 class Straggler(msgspec.Struct, frozen=True):
     """`longer`: the part by which its own time is longer than that in the middle of the others;
     `share`: the part of the others' time that they waited for it; `last` of `operations`: how often
-    it came last."""
+    it came last. By messages, `share` is what the others waited for any, in so many calls at
+    least."""
 
     rank: int
     communicator: str
@@ -35,6 +38,10 @@ class Straggler(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return one sentence."""
+        if self.communicator == MESSAGES:
+            waited = f"the others waited {self.share * 100:.1f} % of their time for messages"
+            work = f"its own work takes {self.longer * 100:.0f} % longer"
+            return f"rank {self.rank} works longest between messages: {waited}, and {work}"
         count = f"rank {self.rank} came last in {self.last} of {self.operations} operations"
         lost = f"the others waited {self.share * 100:.1f} % of their time for it"
         return f"{count}: {lost}, and its own work takes {self.longer * 100:.0f} % longer"
@@ -47,14 +54,40 @@ def straggler(
 
     `least`: the operations without which nothing is said.
     """
-    earlier = {row.name: row for row in before.communicators} if before is not None else {}
     passed_ns = _passed(now, before)
     if passed_ns <= 0:
         return None
     ranks = _ranks_since(now, before)
-    rows = (_since(row, earlier.get(row.name)) for row in now.communicators)
-    found = (_in(row, ranks, passed_ns) for row in rows if row.operations >= least)
+    found = (_in(row, ranks, passed_ns) for row in judged(now, before, least=least))
     return max((each for each in found if each is not None), key=lambda s: s.longer, default=None)
+
+
+def judged(
+    now: Collectives, before: Collectives | None = None, *, least: int = LEAST_OPERATIONS
+) -> list[CommunicatorRow]:
+    """Return the communicators that have had enough operations since `before`; without one, all
+    ranks as those that exchange messages, if these are enough."""
+    earlier = {row.name: row for row in before.communicators} if before is not None else {}
+    rows = [_since(row, earlier.get(row.name)) for row in now.communicators]
+    if any(row.operations >= max(least, 1) for row in rows):
+        return [row for row in rows if row.operations >= least]
+    if any(len(row.members) < row.size for row in rows):
+        return []  # some ranks are not seen here, or not yet
+    messages = exchange(_exchanging_since(now, before))
+    return [messages] if messages is not None and messages.operations >= least else []
+
+
+def _exchanging_since(now: Collectives, before: Collectives | None) -> tuple[RankRow, ...]:
+    """Return the ranks with the messages since `before` that they waited for."""
+    earlier = {row.rank: row for row in before.ranks} if before is not None else {}
+    return tuple(
+        msgspec.structs.replace(
+            row, messages=row.messages - was.messages, message_ns=row.message_ns - was.message_ns
+        )
+        if (was := earlier.get(row.rank)) is not None
+        else row
+        for row in now.ranks
+    )
 
 
 def _passed(now: Collectives, before: Collectives | None) -> int:
@@ -102,5 +135,6 @@ def _in(
     if slow is None:
         return None
     member = next(each for each in row.members if each.rank == slow.rank)
-    share = member.caused_ns / ((len(own) - 1) * passed_ns)
+    lost_ns = row.wait_ns - member.wait_ns if row.name == MESSAGES else member.caused_ns
+    share = lost_ns / ((len(own) - 1) * passed_ns)
     return Straggler(slow.rank, row.name, slow.longer, min(share, 1.0), member.last, row.operations)

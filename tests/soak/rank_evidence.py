@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The account of a judgement of ranks that named nobody, or somebody else: each condition with
-the figures on both sides.
+"""The account of a judgement of ranks that named nobody, or somebody else: what was seen of each
+rank, and each condition that did not hold.
 
-Pure. The rule is `stoker.native.slow_rank`; a test holds that this account comes to its verdict.
+Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from statistics import median
-
 import msgspec
 
-from stoker.native.slow_rank import LEAST_LONGER, LEAST_LOST, LEAST_OPERATIONS
 from stoker.probes.collectives.collective_rows import (
     Collectives,
     CommunicatorRow,
     MemberRow,
     RankRow,
 )
+from stoker.probes.collectives.unnamed import own_times, unmet
 
 S = 1_000_000_000
 
@@ -30,29 +27,6 @@ def account(found: Collectives) -> list[str]:
     lines = [_communicator(row, ranks, passed_ns) for row in found.communicators]
     lost = {name: count for name, count in found.loss.items() if count}
     return [*(lines or ["no communicator was seen"]), *([f"lost records: {lost}"] if lost else [])]
-
-
-def unmet(found: CommunicatorRow, ranks: dict[int, RankRow], passed_ns: int) -> Iterator[str]:
-    """Yield each condition of a name that does not hold, with its figures in seconds."""
-    if found.operations < LEAST_OPERATIONS:
-        yield f"{found.operations} operations, {LEAST_OPERATIONS} are needed"
-    times = {each.rank: _times(ranks.get(each.rank)) for each in found.members}
-    own = {rank: own_ns for rank, (own_ns, _) in times.items()}
-    if len(own) < 2:
-        yield f"{len(own)} ranks, 2 are needed"
-        return
-    slowest = max(own, key=lambda rank: (own[rank], -rank))
-    rest = [ns for rank, ns in own.items() if rank != slowest]
-    late_ns, with_cpu_ns = own[slowest] - median(rest), passed_ns - times[slowest][1]
-    bounds = {
-        f"{LEAST_LONGER * 100:g} % of the others' own time": LEAST_LONGER * median(rest),
-        f"{LEAST_LOST * 100:g} % of its time with a CPU": LEAST_LOST * with_cpu_ns,
-        "the spread of the others": max(rest) - min(rest),
-        "nothing": 1,
-    }
-    for what, bound in bounds.items():
-        if late_ns < bound:
-            yield f"rank {slowest} is {late_ns / S:.3f} s behind, {what} is {bound / S:.3f} s"
 
 
 def since(now: Collectives, before: Collectives) -> Collectives:
@@ -67,7 +41,7 @@ def since(now: Collectives, before: Collectives) -> Collectives:
 
 
 def _rank_since(now: RankRow, before: RankRow | None, passed_ns: int) -> RankRow:
-    own_ns, queued_ns = _times(before)
+    own_ns, queued_ns = own_times(before)
     return msgspec.structs.replace(
         now,
         seen_ns=0,
@@ -92,11 +66,6 @@ def _row_since(now: CommunicatorRow, before: CommunicatorRow | None) -> Communic
     )  # fmt: skip
     operations = now.operations - before.operations
     return msgspec.structs.replace(now, operations=operations, members=members)
-
-
-def _times(row: RankRow | None) -> tuple[int, int]:
-    """Return the own time of a rank and that without a CPU, 0 for one of which nothing is known."""
-    return (row.own_ns, row.queued_ns) if row is not None else (0, 0)
 
 
 def _communicator(found: CommunicatorRow, ranks: dict[int, RankRow], passed_ns: int) -> str:

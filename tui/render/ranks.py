@@ -14,6 +14,10 @@ from stoker.tui.render import text, units
 RANKS_MAX = 12
 """The most ranks with a line; those that others waited for longest come first."""
 
+ASKED = 0.1
+"""The part of their time that ranks wait for each other, beyond which it is said why none of them
+is named."""
+
 FIGURES = 42
 """The columns of the times and counts behind the name of a rank."""
 
@@ -36,6 +40,15 @@ def lines(trace: Object, width: int = text.PAGE) -> Iterator[str]:
         yield f"  and {len(ranks) - RANKS_MAX} more"
     for sentence in found.get("said") or ():
         yield text.wrap(f"  {text.clean(sentence)}", width, 2)
+    if why := _unnamed(found, ranks):
+        yield text.wrap(f"  no rank is named as slow: {text.clean(why)}", width, 2)
+
+
+def _unnamed(found: Object, ranks: list[Object]) -> str:
+    """Return why nobody is named, if the ranks waited long enough that somebody may ask."""
+    passed = sum(rank["until_ns"] - rank["seen_ns"] for rank in ranks)
+    waited = sum(rank["wait_ns"] for rank in ranks)
+    return str(found.get("unnamed") or "") if waited > ASKED * passed else ""
 
 
 def _rank(rank: Object, names: int) -> str:

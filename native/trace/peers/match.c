@@ -134,9 +134,11 @@ static uint64_t settle_member(struct sk_trace_peers *peers, struct sk_trace_peer
 	uint64_t until = call->leave_ns && call->leave_ns < last_ns ? call->leave_ns : last_ns;
 	uint64_t from = call->told_ns, wait = until - call->enter_ns;
 
-	if (peers->kinds[call->call] == SK_PEERS_LATER)
-		wait = sk_trace_peers_tell_device(peers, stream->process, begun_ns(peers, stream),
-						  last_ns);
+	uint8_t in = sk_trace_peers_waited_in(peers->kinds[call->call]);
+
+	if (in)
+		wait = sk_trace_peers_tell_begun(peers, stream->process, in,
+						 begun_ns(peers, stream), last_ns);
 	else
 		sk_trace_peers_tell(peers, stream->rank, call->tid, from, until);
 	stream->wait_ns += wait;

@@ -37,23 +37,37 @@ void sk_trace_peers_tell(struct sk_trace_peers *peers, unsigned rank, uint32_t t
 		.from_ns = from, .to_ns = to, .tid = tid, .pid = peers->ranks[rank].pid};
 }
 
-uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned process, uint64_t from,
-				    uint64_t to)
+/* Tell one thread's wait in a call up to `to`. A wait for a message is told as a whole, so what of
+ * it is for peers is counted apart from what was told. */
+static void tell_open(struct sk_trace_peers *peers, struct sk_trace_peers_open *open, uint64_t from,
+		      uint64_t to)
 {
+	bool whole = peers->kinds[open->call] == SK_PEERS_MESSAGE;
+	uint64_t untold = later(open->told_ns, whole ? open->enter_ns : from);
+	uint64_t counted = whole ? later(open->enter_ns, from) : untold;
+
+	sk_trace_peers_tell(peers, peers->processes[open->process].rank, open->tid, untold, to);
+	if (counted < to)
+		open->peers_ns += to - counted;
+	open->told_ns = later(open->told_ns, to);
+}
+
+uint64_t sk_trace_peers_tell_begun(struct sk_trace_peers *peers, unsigned process, uint8_t kind,
+				   uint64_t from, uint64_t to)
+{
+	unsigned left = sk_trace_peers_inside(&peers->processes[process], kind);
 	uint64_t longest = 0;
 
-	for (unsigned row = 0; row < SK_PEERS_OPEN && peers->processes[process].in_device; row++) {
+	for (unsigned row = 0; row < SK_PEERS_OPEN && left; row++) {
 		struct sk_trace_peers_open *open = &peers->open[row];
 		uint64_t since = later(open->enter_ns, from);
 
-		if (!open->tid || open->process != process ||
-		    peers->kinds[open->call] != SK_PEERS_DEVICE || since >= to)
+		if (!open->tid || open->process != process || peers->kinds[open->call] != kind)
 			continue;
-		sk_trace_peers_tell(peers, peers->processes[process].rank, open->tid,
-				    later(open->told_ns, from), to);
-		if (later(open->told_ns, from) < to)
-			open->peers_ns += to - later(open->told_ns, from);
-		open->told_ns = later(open->told_ns, to);
+		left--;
+		if (since >= to)
+			continue;
+		tell_open(peers, open, from, to);
 		longest = later(longest, to - since);
 	}
 	return longest;
@@ -97,7 +111,7 @@ static void get_out(struct sk_trace_peers *peers, const struct sk_trace_peers_op
 	}
 	if (!call)
 		return;
-	if (peers->kinds[call->call] == SK_PEERS_LATER)
+	if (sk_trace_peers_waited_in(peers->kinds[call->call]))
 		return; /* the operation goes on */
 	call->leave_ns = at_ns;
 	if (peers->kinds[call->call] != SK_PEERS_SOME || !is_counted(peers, open->stream))
@@ -137,7 +151,7 @@ static unsigned stream_for(struct sk_trace_peers *peers, unsigned process,
 		return sk_trace_peers_member(peers, process, group, 0);
 	}
 	if (kind != SK_PEERS_ALL && kind != SK_PEERS_SOME && kind != SK_PEERS_MAKES &&
-	    kind != SK_PEERS_LATER)
+	    !sk_trace_peers_waited_in(kind))
 		return SK_PEERS_NONE;
 	if (record->handle)
 		found = sk_trace_peers_find_stream(peers, process, record->handle);
@@ -189,6 +203,8 @@ static void enter(struct sk_trace_peers *peers, unsigned process,
 		peers->processes[process].from_start = 1;
 	if (peers->kinds[record->call] == SK_PEERS_DEVICE)
 		peers->processes[process].in_device++;
+	if (peers->kinds[record->call] == SK_PEERS_MESSAGE)
+		peers->processes[process].in_message++;
 	open->stream = (uint16_t)stream_for(peers, process, record);
 	if (open->stream == SK_PEERS_NONE)
 		return;
@@ -270,6 +286,29 @@ static void count_device(struct sk_trace_peers *peers, const struct sk_trace_pee
 		process->elsewhere = 0;
 }
 
+/* Return whether a call is a wait as a whole: for a message, or on a communicator that was not seen
+ * to be made. */
+static bool is_for_nobody_known(const struct sk_trace_peers *peers,
+				const struct sk_trace_peers_open *open)
+{
+	uint8_t kind = peers->kinds[open->call];
+
+	if (kind == SK_PEERS_ALL || kind == SK_PEERS_SOME || kind == SK_PEERS_MAKES)
+		return open->stream == SK_PEERS_NONE;
+	return kind == SK_PEERS_MESSAGE;
+}
+
+static void count_message(struct sk_trace_peers *peers, const struct sk_trace_peers_open *open,
+			  uint64_t at_ns)
+{
+	struct sk_trace_peers_rank *rank = &peers->ranks[rank_of(peers, open)];
+	uint64_t inside = at_ns - open->enter_ns;
+
+	rank->messages++;
+	rank->message_ns += inside > open->peers_ns ? inside - open->peers_ns : 0;
+	sk_trace_peers_tell(peers, rank_of(peers, open), open->tid, open->told_ns, at_ns);
+}
+
 static void leave(struct sk_trace_peers *peers, const struct sk_collective *record)
 {
 	unsigned row = sk_trace_peers_find_open(peers, record->tid);
@@ -287,11 +326,8 @@ static void leave(struct sk_trace_peers *peers, const struct sk_collective *reco
 	sk_trace_peers_close(peers, row);
 	rank->calls++;
 	rank->inside_ns += record->at_ns - open.enter_ns;
-	if (kind == SK_PEERS_MESSAGE) {
-		rank->message_ns += record->at_ns - open.enter_ns;
-		sk_trace_peers_tell(peers, rank_of(peers, &open), record->tid, open.told_ns,
-				    record->at_ns);
-	}
+	if (is_for_nobody_known(peers, &open))
+		count_message(peers, &open, record->at_ns);
 	if (kind == SK_PEERS_DEVICE)
 		count_device(peers, &open, record->at_ns);
 	get_out(peers, &open, record->at_ns);
@@ -396,11 +432,11 @@ static void show_group(struct sk_trace_peers *peers, const struct sk_trace_peers
 		if (!stream->used)
 			continue;
 		call = sk_trace_peers_at(stream, stream->used - 1u);
-		if (peers->kinds[call->call] == SK_PEERS_LATER) {
-			sk_trace_peers_tell_device(peers, stream->process,
-						   sk_trace_peers_at(stream, 0)->enter_ns, to_ns);
-			continue;
-		}
+		if (peers->kinds[call->call] == SK_PEERS_LATER)
+			sk_trace_peers_tell_begun(peers, stream->process, SK_PEERS_DEVICE,
+						  sk_trace_peers_at(stream, 0)->enter_ns, to_ns);
+		if (sk_trace_peers_waited_in(peers->kinds[call->call]))
+			continue; /* waits for messages are told below */
 		if (call->leave_ns || call->told_ns >= to_ns)
 			continue;
 		sk_trace_peers_tell(peers, stream->rank, call->tid, call->told_ns, to_ns);
@@ -420,8 +456,7 @@ void sk_trace_peers_show(struct sk_trace_peers *peers, uint64_t to_ns)
 	for (unsigned row = 0; row < SK_PEERS_OPEN; row++) {
 		struct sk_trace_peers_open *open = &peers->open[row];
 
-		if (!open->tid || peers->kinds[open->call] != SK_PEERS_MESSAGE ||
-		    open->told_ns >= to_ns)
+		if (!open->tid || !is_for_nobody_known(peers, open) || open->told_ns >= to_ns)
 			continue;
 		sk_trace_peers_tell(peers, rank_of(peers, open), open->tid, open->told_ns, to_ns);
 		open->told_ns = to_ns;

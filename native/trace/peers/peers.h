@@ -12,7 +12,8 @@
  * that reason are dropped until they can, and from then on the communicator is aligned. It is
  * aligned from the start where the start of every member was seen. Nothing is attributed before.
  *
- * A call that waits for messages is a wait as a whole, for nobody who is known.
+ * A call that waits for messages is a wait as a whole, for nobody who is known, but for the time in
+ * which an operation that its process has begun (MPI_Iallreduce) lacks a member: that is for it.
  *
  * A call that only begins an operation (NCCL's) waits for nobody. A thread that waits for its
  * device while an operation which its process has begun lacks a member, and does not return before
@@ -43,7 +44,7 @@ enum {
 	SK_PEERS_STREAMS = 1024,
 	SK_PEERS_OPEN = 2048, /* a power of two; at most half of it is used */
 	SK_PEERS_DEEP = 32,   /* calls of a member that wait for those of others */
-	SK_PEERS_CALLS = 96,  /* kinds of calls */
+	SK_PEERS_CALLS = 128, /* kinds of calls */
 	SK_PEERS_NONE = 0xffff,
 };
 
@@ -58,10 +59,11 @@ enum sk_trace_peers_kind {
 	SK_PEERS_MESSAGE, /* waits for a message */
 	SK_PEERS_LATER,	  /* returns at once; what it began goes on in the process's device */
 	SK_PEERS_DEVICE,  /* waits for the process's device, and so for what LATER calls began */
+	SK_PEERS_BEGINS,  /* returns at once; calls that wait for messages wait for what it began */
 };
 
 enum sk_trace_peers_loss {
-	SK_PEERS_LOST_HANDLE, /* calls on communicators whose making was not seen */
+	SK_PEERS_LOST_HANDLE, /* calls on communicators whose making was not seen: as messages */
 	SK_PEERS_LOST_CALL,   /* calls beyond the tables */
 	SK_PEERS_LOST_RETURN, /* calls whose return was not seen */
 	SK_PEERS_LOST_ENTRY,  /* returns whose entry was not seen */
@@ -83,6 +85,7 @@ struct sk_trace_peers_rank {
 	uint64_t caused_ns; /* what others waited in these, added up */
 	uint64_t queued_ns; /* for a CPU, between its calls */
 	uint64_t own_ns;    /* the rest of the time between them, and of waits for its device */
+	uint64_t messages;  /* calls that waited for nobody who is known */
 	uint64_t seen_ns;   /* its first record */
 	uint64_t until_ns;  /* its newest record */
 };
@@ -93,9 +96,11 @@ struct sk_trace_peers_process {
 	uint16_t streams; /* its first, or SK_PEERS_NONE */
 	uint8_t from_start;
 	uint8_t gone;
-	uint8_t loose;	    /* no launcher says its rank, so its communicator does */
-	uint8_t elsewhere;  /* it has begun operations that ranks of other hosts may lack */
-	uint16_t in_device; /* threads of it that wait for its device */
+	uint8_t loose;	     /* no launcher says its rank, so its communicator does */
+	uint8_t elsewhere;   /* it has begun operations that ranks of other hosts may lack */
+	uint16_t in_device;  /* threads of it that wait for its device, */
+	uint16_t in_message; /* and for a message */
+	uint16_t unused;
 	uint32_t tid;	    /* the thread that left a call last, */
 	uint32_t queued_us; /* how long it had waited for a CPU by then, */
 	uint64_t left_ns;   /* and when that was */
@@ -173,7 +178,7 @@ struct sk_trace_peers_open {
 	uint64_t serial;
 	uint64_t enter_ns;
 	uint64_t told_ns;
-	uint64_t peers_ns; /* of a wait for the device: for peers */
+	uint64_t peers_ns; /* of a wait for the device or a message: for peers that are known */
 };
 
 /** One rank, on a communicator that has ranks on other hosts. */

@@ -41,10 +41,10 @@ uint64_t sk_trace_peers_push(struct sk_trace_peers *peers, unsigned stream,
 /** Match what can be matched in a communicator. */
 void sk_trace_peers_settle(struct sk_trace_peers *peers, unsigned group);
 
-/** Tell up to `to` the waits for the device of a process's threads, for what began at `from`;
- * returns the longest of them since then. */
-uint64_t sk_trace_peers_tell_device(struct sk_trace_peers *peers, unsigned process, uint64_t from,
-				    uint64_t to);
+/** Tell up to `to` the waits of a process's threads in calls of this kind, for what began at
+ * `from`; returns the longest of them since then. */
+uint64_t sk_trace_peers_tell_begun(struct sk_trace_peers *peers, unsigned process, uint8_t kind,
+				   uint64_t from, uint64_t to);
 
 /** Tell a wait of a rank's thread, if it is longer than nothing. */
 void sk_trace_peers_tell(struct sk_trace_peers *peers, unsigned rank, uint32_t tid, uint64_t from,
@@ -54,6 +54,24 @@ static inline struct sk_trace_peers_call *sk_trace_peers_at(struct sk_trace_peer
 							    unsigned place)
 {
 	return &stream->calls[(stream->head + place) % SK_PEERS_DEEP];
+}
+
+/** Return the kind of the calls that wait for what a call of this kind has begun, or
+ * SK_PEERS_OTHER. */
+static inline uint8_t sk_trace_peers_waited_in(uint8_t kind)
+{
+	if (kind == SK_PEERS_LATER)
+		return SK_PEERS_DEVICE;
+	return kind == SK_PEERS_BEGINS ? SK_PEERS_MESSAGE : SK_PEERS_OTHER;
+}
+
+/** Return how many threads of a process are in calls of such a kind. */
+static inline unsigned sk_trace_peers_inside(const struct sk_trace_peers_process *process,
+					     uint8_t kind)
+{
+	if (kind == SK_PEERS_DEVICE)
+		return process->in_device;
+	return kind == SK_PEERS_MESSAGE ? process->in_message : 0;
 }
 
 /** Return whether all members of a communicator are known and its calls can be counted alike. */

@@ -9,17 +9,19 @@ bool sk_trace_peers_is_spread(const struct sk_trace_peers_group *group)
 		group->members < group->size);
 }
 
-/* Return since when the threads of a process wait for its device; 0: none does. */
-static uint64_t in_device_ns(const struct sk_trace_peers *peers, unsigned process)
+/* Return since when the threads of a process wait in calls of this kind; 0: none does. */
+static uint64_t inside_ns(const struct sk_trace_peers *peers, unsigned process, uint8_t kind)
 {
+	unsigned left = sk_trace_peers_inside(&peers->processes[process], kind);
 	uint64_t first = 0;
 
-	for (unsigned row = 0; row < SK_PEERS_OPEN && peers->processes[process].in_device; row++) {
+	for (unsigned row = 0; row < SK_PEERS_OPEN && left; row++) {
 		const struct sk_trace_peers_open *open = &peers->open[row];
 
-		if (open->tid && open->process == process &&
-		    peers->kinds[open->call] == SK_PEERS_DEVICE &&
-		    (!first || open->enter_ns < first))
+		if (!open->tid || open->process != process || peers->kinds[open->call] != kind)
+			continue;
+		left--;
+		if (!first || open->enter_ns < first)
 			first = open->enter_ns;
 	}
 	return first;
@@ -30,12 +32,13 @@ static uint64_t waits_ns(const struct sk_trace_peers *peers,
 			 const struct sk_trace_peers_stream *stream,
 			 const struct sk_trace_peers_call *newest)
 {
-	uint64_t device;
+	uint8_t in = sk_trace_peers_waited_in(peers->kinds[newest->call]);
+	uint64_t since;
 
-	if (peers->kinds[newest->call] != SK_PEERS_LATER)
+	if (!in)
 		return stream->inside && !newest->leave_ns ? newest->enter_ns : 0;
-	device = in_device_ns(peers, stream->process);
-	return device && device < newest->enter_ns ? newest->enter_ns : device;
+	since = inside_ns(peers, stream->process, in);
+	return since && since < newest->enter_ns ? newest->enter_ns : since;
 }
 
 static void tell(const struct sk_trace_peers *peers, const struct sk_trace_peers_stream *stream,

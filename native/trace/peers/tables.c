@@ -74,8 +74,10 @@ void sk_trace_peers_close(struct sk_trace_peers *peers, unsigned row)
 {
 	unsigned hole = row;
 
-	if (peers->kinds[peers->open[row].call] == SK_PEERS_DEVICE)
-		peers->processes[peers->open[row].process].in_device--;
+	struct sk_trace_peers_process *process = &peers->processes[peers->open[row].process];
+
+	process->in_device -= peers->kinds[peers->open[row].call] == SK_PEERS_DEVICE;
+	process->in_message -= peers->kinds[peers->open[row].call] == SK_PEERS_MESSAGE;
 	peers->open_used--;
 	for (unsigned at = (row + 1) % SK_PEERS_OPEN; peers->open[at].tid;
 	     at = (at + 1) % SK_PEERS_OPEN) {

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from stoker.native import _peers
 from stoker.probes.calls.call_targets import WAITS
 
-ALLREDUCE, BCAST, SPLIT, RECV, INIT, START, BEGIN, DEVICE = range(8)
+ALLREDUCE, BCAST, SPLIT, RECV, INIT, START, BEGIN, DEVICE, IALLREDUCE = range(9)
 KINDS = bytes(
     WAITS.index(kind)
-    for kind in ("all", "some", "makes", "message", "joins", "start", "later", "device")
+    for kind in ("all", "some", "makes", "message", "joins", "start", "later", "device", "begins")
 )
 WORLD = 0xABC0
 RECORD = struct.Struct("<QQQIIHHIII")
@@ -285,15 +285,20 @@ def begun_together(ranks: int) -> _peers.Peers:
     return peers
 
 
+@pytest.mark.parametrize(("begin", "wait"), [(BEGIN, DEVICE), (IALLREDUCE, RECV)])
 @settings(max_examples=200)
-@given(st.integers(0, 1 << 40))
-def test_a_wait_for_the_device_is_one_for_ranks_that_have_not_begun(seed: int) -> None:
-    """Each rank begins some operations and then waits for its device until all have begun them."""
+@given(seed=st.integers(0, 1 << 40))
+def test_a_wait_for_what_was_begun_is_one_for_ranks_that_have_not(
+    begin: int, wait: int, seed: int
+) -> None:
+    """Each rank begins some operations and then waits, for its device (NCCL) or in MPI_Wait, until
+    all have begun them. What a call for messages takes beyond that is a wait for nobody known."""
     chance = random.Random(seed)
     ranks = chance.randrange(2, 6)
     clocks = [10 + chance.randrange(300) for _ in range(ranks)]
     calls: list[Call] = []
     waits: list[Wait] = []
+    beyond = 0
     for _ in range(10):
         begun, puts = chance.randrange(1, 5), []
         for rank in range(ranks):
@@ -301,21 +306,25 @@ def test_a_wait_for_the_device_is_one_for_ranks_that_have_not_begun(seed: int) -
             for _ in range(begun):
                 at.append(at[-1] + 2 + chance.choice((0, 5, 200)))
             puts.append(at[1:])
-            calls += [Call(rank, each, each + 1, BEGIN) for each in at[1:]]
+            calls += [Call(rank, each, each + 1, begin) for each in at[1:]]
         last = max(at[-1] for at in puts)
         for rank in range(ranks):
             since = puts[rank][-1] + 2 + chance.choice((0, 3, 50))
             until = max(since, last) + 1 + chance.randrange(9)
-            calls.append(Call(rank, since, until, DEVICE, handle=0))
+            calls.append(Call(rank, since, until, wait, handle=0))
+            beyond += until - max(since, last)
             clocks[rank] = until + chance.choice((1, 40, 400))
-            if last > since:
-                waits.append((since, last, pid_of(rank)))
+            end = until if wait == RECV else last
+            if end > since:
+                waits.append((since, end, pid_of(rank)))
     peers = begun_together(ranks)
     records = sorted((r for call in calls for r in call.records()), key=lambda r: r[0])
     assert merged(feed(peers, records, chance)) == sorted(waits)
     waited = sum(stop - start for start, stop, _ in waits)
+    messages = beyond if wait == RECV else 0
     assert sum(row[5] for row in peers.ranks()) == waited
-    assert sum(row[8] for row in peers.ranks()) == waited
+    assert sum(row[6] for row in peers.ranks()) == messages
+    assert sum(row[8] for row in peers.ranks()) == waited - messages
     assert [row[0] for row in peers.ranks()] == list(range(ranks))
     assert not any(peers.losses().values())
 
@@ -352,14 +361,18 @@ def test_a_begun_operation_that_a_rank_does_not_join_is_stuck() -> None:
     assert missing == ((1, None, 0),)
 
 
-def test_messages_are_waits_for_nobody_known() -> None:
+@pytest.mark.parametrize(
+    "call", [Call(0, 100, 200, RECV, handle=0), Call(0, 100, 200, handle=0x999)]
+)
+def test_messages_and_strange_communicators_are_waits_for_nobody_known(call: Call) -> None:
     peers = joined(2)
-    enter, leave = (data for _, data in Call(0, 100, 200, RECV, handle=0).records())
+    enter, leave = (data for _, data in call.records())
     peers.add(enter)
     peers.show(150)
     peers.add(leave)
     assert merged(spans(peers.take())) == [(100, 200, pid_of(0))]
-    assert [(row[0], row[5], row[6]) for row in peers.ranks()] == [(0, 100, 100), (1, 0, 0)]
+    found = [(row[0], row[5], row[6], row[13]) for row in peers.ranks()]
+    assert found == [(0, 100, 100, 1), (1, 0, 0, 0)]
 
 
 @pytest.mark.parametrize(

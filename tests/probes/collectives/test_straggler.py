@@ -77,6 +77,37 @@ def test_only_what_is_new_counts() -> None:
     assert straggler(at(15, [9, 12], [50, 0]), before) is not None
 
 
+def exchanging(own_s: list[float], waited_s: list[float], *, operations: int = 2) -> Collectives:
+    """Return rows after 10 s of ranks that wait for messages, and have had few collectives."""
+    found = at(10, own_s, [operations, *[0] * (len(own_s) - 1)])
+    ranks = tuple(
+        msgspec.structs.replace(row, messages=100, message_ns=int(each * S))
+        for row, each in zip(found.ranks, waited_s, strict=True)
+    )
+    return msgspec.structs.replace(found, ranks=ranks)
+
+
+def test_by_messages_the_rank_with_more_work_is_named_too() -> None:
+    found = straggler(exchanging([5, 5, 8, 5.1], [4, 4, 1, 4]))
+    assert found is not None and (found.rank, found.operations) == (2, 100)
+    assert found.text == (
+        "rank 2 works longest between messages: the others waited 40.0 % of their time for"
+        " messages, and its own work takes 60 % longer"
+    )
+    assert straggler(exchanging([5, 5, 5.1, 5], [4, 4, 4, 4])) is None
+    assert straggler(exchanging([0.1, 5, 6], [9, 4, 1])) is None, "by less than they differ"
+    # Collectives show who comes last, so they are looked at where there are enough.
+    found = straggler(exchanging([5, 5, 8, 5], [4, 4, 1, 4], operations=50))
+    assert found is not None and found.communicator == "world"
+
+
+def test_messages_say_nothing_of_two_ranks_or_of_a_part_of_the_ranks() -> None:
+    assert straggler(exchanging([5, 8], [4, 1])) is None
+    part = exchanging([5, 5, 8], [4, 4, 1])
+    world = msgspec.structs.replace(part.communicators[0], size=6)
+    assert straggler(msgspec.structs.replace(part, communicators=(world,))) is None
+
+
 def test_ranks_are_told_in_few_words() -> None:
     assert ranks_text((3,)) == "rank 3"
     assert ranks_text((5, 0, 1, 2)) == "ranks 0-2,5"

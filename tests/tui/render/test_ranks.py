@@ -34,6 +34,14 @@ def test_the_rank_that_others_waited_for_comes_first() -> None:
     ]
 
 
+def test_why_nobody_is_named_is_told_where_the_ranks_waited_long() -> None:
+    why = "rank 3 is 0.600 s behind, the spread of the others is 1.000 s"
+    for wait_ns, told in ((2 * 10**9, True), (10**7, False)):
+        found = trace([rank(each, wait_ns, 0, 50) for each in range(2)])
+        found["collectives"]["unnamed"] = why
+        assert (f"  no rank is named as slow: {why}" in " ".join(ranks.lines(found, 120))) == told
+
+
 def test_a_job_without_ranks_has_no_lines() -> None:
     assert list(ranks.lines({})) == []
     assert list(ranks.lines({"collectives": None})) == []
