@@ -41,6 +41,7 @@ from stoker.agent.state import (
     state_folder,
     told_schedulers,
 )
+from stoker.agent.state.gossip_files import GossipConfig
 from stoker.agent.state.job_bounds import Bounds
 from stoker.agent.state.metrics_config import Listener, MetricsConfig
 from stoker.agent.state.otlp_config import OtlpConfig, target
@@ -85,6 +86,7 @@ class Config(msgspec.Struct, frozen=True):
     device: list[dict[str, Any]] = []
     jobs: Bounds = msgspec.field(default_factory=Bounds)
     node: NodeConfig = msgspec.field(default_factory=NodeConfig)
+    gossip: GossipConfig = msgspec.field(default_factory=GossipConfig)
     disk: DiskReserve = msgspec.field(default_factory=DiskReserve)
     otlp: OtlpConfig = msgspec.field(default_factory=OtlpConfig)
     power: PowerRules = msgspec.field(default_factory=PowerRules)

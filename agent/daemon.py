@@ -40,6 +40,7 @@ from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.broker_connections import BrokerConnections
+from stoker.agent.link.gossip_watch import GossipWatch
 from stoker.agent.link.node_telemetry import NodeTelemetry
 from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.link.query_answers import QueryAnswers
@@ -141,7 +142,7 @@ class AgentDaemon:
         requests = SchedulerRequests(setting.node, self._link, self._answered, self._tasks.spawn)
         self._effects = self._effect_runner(requests)
         self._core_loop = CoreLoop(self._core, self._status, self._effects.carry_out, self._give_up)
-        self._recorder = RingRecorder(setting)
+        self._recorder, self._gossip = RingRecorder(setting), GossipWatch(setting, self._link)
         self._spawner: Spawner | None = None
         self._executor: JobExecutor | None = None
         self._queries: QueryAnswers | None = None
@@ -258,6 +259,7 @@ class AgentDaemon:
             reports.watch_devices,
             health.watch.run,
             self._shortage.run,
+            self._gossip.run,
             self._count,
         ):
             self._tasks.keep_running(work)
@@ -324,6 +326,7 @@ class AgentDaemon:
             devices=self._telemetry.devices,
             ranks=lambda query: self._verdicts is not None and self._verdicts.told(query),
             alerts=self._answer_alerts,
+            gossip=self._gossip.state,
         )
 
     # --- end --------------------------------------------------------------------------------------
@@ -417,6 +420,7 @@ class AgentDaemon:
             self._folders,
             self._recorder,
             self._shortage,
+            self._gossip,
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)

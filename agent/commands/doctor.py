@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from stoker.agent.state import metrics_config, state_folder
+from stoker.agent.state import gossip_files, metrics_config, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import (
     broker_port,
@@ -40,6 +40,7 @@ from stoker.agent.supervise import (
 )
 from stoker.mesh.broker.broker_program import broker_program
 from stoker.mesh.connection.context import LOOPBACK
+from stoker.mesh.gossip.membership import FAILED
 from stoker.native.errors import StokerError
 
 if TYPE_CHECKING:
@@ -231,6 +232,38 @@ def _port(where: StateFolder) -> Iterator[Check]:
         )
         return
     yield Check("broker.port", "PASS", f"port {port} is free")
+
+
+def _gossip(where: StateFolder) -> Iterator[Check]:
+    """Check the gossip mesh; without it a cluster of two nodes gives no node up."""
+    if not state_folder.exists(where):
+        return
+    cluster = state_folder.load(where)
+    if unwanted := gossip_files.unwanted(where, cluster):
+        yield Check("gossip.mesh", "PASS", f"no member of a gossip mesh: {unwanted}")
+    elif lack := gossip_files.lack(where):
+        hint = "Install Debian's package serf" if gossip_files.program() is None else ""
+        yield Check("gossip.mesh", "WARN", f"no member of the gossip mesh: {lack}", hint)
+    elif lock.holder(where) is None:
+        yield Check("gossip.mesh", "PASS", f"{gossip_files.program()} starts with the node")
+    else:
+        yield _members(where)
+
+
+def _members(where: StateFolder) -> Check:
+    from stoker.agent.link import member_list
+
+    try:
+        rows = asyncio.run(member_list.listed(where))
+    except StokerError as error:
+        hint = f"Its log is {where.log / f'{gossip_files.SERF}.log'}"
+        return Check("gossip.mesh", "WARN", error.message, hint)
+    failed = [row.name for row in rows if row.state == FAILED]
+    text = f"{len(rows)} members of the gossip mesh, {len(failed)} of them failed"
+    if failed:
+        names = ", ".join(failed[:NAMED_MAX])
+        return Check("gossip.mesh", "WARN", f"{text}: {names}", "`stoker cluster members`")
+    return Check("gossip.mesh", "PASS", text)
 
 
 def _space(where: StateFolder) -> Iterator[Check]:
@@ -492,6 +525,7 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "broker.port": _port,
     "state.folder": _state,
     "node.running": _running,
+    "gossip.mesh": _gossip,
     "disk.space": _space,
     "rights.root": _root,
     "limits.nofile": _limits,

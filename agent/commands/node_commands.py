@@ -124,6 +124,7 @@ def up_command(
 
 
 def _print_started(started: StartedNode) -> None:
+    from stoker.agent.state import gossip_files
     from stoker.agent.supervise import target_node
 
     adopted = started.adopted
@@ -138,6 +139,9 @@ def _print_started(started: StartedNode) -> None:
         click.echo(f"  adopted: {', '.join(adopted)}")
     if started.jobs_as:
         click.echo(f"  {started.jobs_as}")
+    lack = gossip_files.lack(started.state)
+    if lack and not gossip_files.unwanted(started.state, started.cluster):
+        click.echo(f"stoker: this host is no member of the gossip mesh: {lack}", err=True)
     click.echo("next:")
     if not target_node.is_usual(started.state):
         click.echo(f"  export STOKER_STATE={started.state.root}")

@@ -16,12 +16,13 @@ import nats
 import nats.errors
 
 from stoker.agent.join import newcomer
-from stoker.agent.state import state_folder
+from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
+from stoker.mesh.gossip import gossip_access
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.wire import join_messages, subjects
-from stoker.mesh.wire.join_messages import JoinRequest
+from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
 from stoker.native import durable_file
 from stoker.native.errors import Denied, Refused, Unavailable
 
@@ -44,11 +45,15 @@ def rotate(where: StateFolder) -> tuple[str, str]:
         asyncio.run(_request(cluster, where.broker_certificate, own, fresh))
         where.key(NEXT).replace(where.key(AGENT))
         durable_file.sync_folder(where.keys)
-        asyncio.run(_request(cluster, where.broker_certificate, fresh, fresh))
+        reply = asyncio.run(_request(cluster, where.broker_certificate, fresh, fresh))
+        if reply.gossip:
+            gossip_files.store(where, gossip_access.unseal(reply.gossip, fresh))
     return cluster.node, fresh.public
 
 
-async def _request(cluster: ClusterFile, pinned: Path, present: Identity, fresh: Identity) -> None:
+async def _request(
+    cluster: ClusterFile, pinned: Path, present: Identity, fresh: Identity
+) -> JoinReply:
     """Have the registrar take a key, and wait until the broker does; Denied or Unavailable."""
     nonce = secrets.token_bytes(join_messages.NONCE_BYTES)
     names = (present.public, cluster.node, fresh.public)
@@ -57,6 +62,7 @@ async def _request(cluster: ClusterFile, pinned: Path, present: Identity, fresh:
     if reply.refused:
         raise Denied(reply.refused, hint=reply.hint)
     await _answer(cluster, pinned, fresh, b"")
+    return reply
 
 
 async def _answer(cluster: ClusterFile, pinned: Path, key: Identity, data: bytes) -> bytes:

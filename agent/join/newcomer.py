@@ -19,11 +19,12 @@ from pathlib import Path
 import nats
 import nats.errors
 
-from stoker.agent.state import state_folder
+from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
 from stoker.agent.supervise import broker_port, server_setup, startup
 from stoker.mesh.broker.broker_config import GUEST_INBOX
 from stoker.mesh.connection.context import broker_url
+from stoker.mesh.gossip import gossip_access
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.identity.join_token import JoinToken
@@ -74,6 +75,8 @@ def join(where: StateFolder, token: JoinToken, name: str = "", address: str = ""
         else:
             cluster = _server_record(reply, server, pinned)
             log_record.begin(made.scheduler)
+        if reply.gossip:
+            gossip_files.store(made, gossip_access.unseal(reply.gossip, own))
         state_folder.write_cluster(made, cluster)
         state_folder.seal_format(made)
         take_place(made, where)

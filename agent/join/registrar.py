@@ -24,7 +24,7 @@ from nats.aio.msg import Msg
 
 from stoker.agent.join import door, foundation, growth, key_revocation
 from stoker.agent.join.door import Admission, InUse, TurnedAway
-from stoker.agent.state import joins, state_folder
+from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
 from stoker.agent.supervise.supervisor import FOUNDED
@@ -34,6 +34,7 @@ from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.connection.process_connection import ConnectionCallbacks
+from stoker.mesh.gossip import gossip_access
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
@@ -209,7 +210,14 @@ class Registrar:
             certificates=(own, *others),
             first=cluster.servers[0] if request.server is not None else None,
             wanted=growth.count(self._where, cluster),
+            gossip=self._gossip(request.agent),
         )
+
+    def _gossip(self, agent: str) -> bytes:
+        """Return the access to the gossip mesh for the host of this agent; empty without one."""
+        if not gossip_files.file(self._where).exists():
+            return b""
+        return gossip_access.seal(gossip_files.load(self._where), agent)
 
     def _count(self, kind: str, **fields: object) -> None:
         """Count an answer and log it; the public half of a token's key says which token it was."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,10 @@ def _no_alerts(query: AlertsQuery) -> AlertsReply:
     raise NotFound("this node has no rules of alerts")
 
 
+async def _no_gossip(node: str) -> str:
+    return ""
+
+
 class QueryAnswers:
     """The answering side of `mesh/wire/queries.py`."""
 
@@ -88,6 +92,7 @@ class QueryAnswers:
         devices: Devices,
         ranks: Callable[[RanksQuery], bool] = lambda query: False,
         alerts: Callable[[AlertsQuery], AlertsReply] = _no_alerts,
+        gossip: Callable[[str], Awaitable[str]] = _no_gossip,
     ) -> None:
         """`ranks` takes what the leader says of ranks here, and returns whether they are here.
         `alerts` answers about alerts, from files."""
@@ -101,6 +106,7 @@ class QueryAnswers:
         self._devices = devices
         self._ranks = ranks
         self._alerts = alerts
+        self._gossip = gossip
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
@@ -149,7 +155,8 @@ class QueryAnswers:
 
     async def _about_node(self, query: NodeQuery) -> Reply:
         if isinstance(query, PingQuery):
-            return PingReply(await ping(query.address))
+            result, gossip = await asyncio.gather(ping(query.address), self._gossip(query.target))
+            return PingReply(result, gossip)
         if isinstance(query, RanksQuery):
             return RanksReply(self._ranks(query))
         if isinstance(query, AlertsQuery):

@@ -44,7 +44,7 @@ SHM = Path("/dev/shm")
 _FOLDERS = ("keys", "nats", "scheduler", "agent", "log")
 _KNOWN = frozenset(
     {
-        *(*_FOLDERS, "format", "lock", "config.toml"),
+        *(*_FOLDERS, "gossip", "format", "lock", "config.toml"),
         *("cluster.json", "genesis.json", "users.json", "joins.json", revoked_keys.FILE),
     }
 )

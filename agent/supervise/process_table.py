@@ -13,7 +13,13 @@ from typing import Literal
 import msgspec
 
 from stoker.agent.power.setters import record
-from stoker.agent.state import event_log_environment, otlp_environment, span_environment
+from stoker.agent.state import (
+    event_log_environment,
+    gossip_files,
+    otlp_environment,
+    span_environment,
+)
+from stoker.agent.state.gossip_files import SERF
 from stoker.agent.state.host_facts import jobs_memory_bytes, processes_max
 from stoker.agent.state.state_folder import REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise.processes import ProcessSpec
@@ -78,6 +84,7 @@ def programs(
             return [
                 _spawner(state, allow_root=allow_root),
                 _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
+                *_serf(state, cluster),
                 _agent(state, "spawner"),
             ]
         if cluster is not None and cluster.several:
@@ -89,6 +96,7 @@ def programs(
             _watchdog(state),
             _scheduler(state),
             *([_registrar(state)] if takes_hosts else []),
+            *(_serf(state, cluster) if cluster is not None else ()),
             _agent(state, "spawner", "scheduler"),
         ]
     except paths.NotBuilt as error:
@@ -107,6 +115,7 @@ def _of_server(state: StateFolder, cluster: ClusterFile, *, allow_root: bool) ->
         _watchdog(state, "--fence-kill-s", str(FENCE_KILL_S)),
         msgspec.structs.replace(_scheduler(state), ready="start"),
         _registrar(state) if cluster.is_first else _copier(state),
+        *_serf(state, cluster),
         msgspec.structs.replace(_agent(state, "spawner", "scheduler"), ready="start"),
     ]
 
@@ -126,6 +135,15 @@ def _copier(state: StateFolder) -> Program:
 
 def _registrar(state: StateFolder) -> Program:
     return _python(state, REGISTRAR, "stoker.agent.join.registrar", (BROKER,), capless=True)
+
+
+def _serf(state: StateFolder, cluster: ClusterFile) -> list[Program]:
+    """Return the Serf agent; none on a host that takes no part in the gossip mesh."""
+    found = gossip_files.program()
+    if found is None or gossip_files.absence(state, cluster):
+        return []
+    argv = (found, "agent", "-config-file", str(gossip_files.config_file(state)))
+    return [Program(ProcessSpec(SERF, optional=True), argv, ready="start", capless=True)]
 
 
 def _broker(state: StateFolder) -> Program:

@@ -35,6 +35,8 @@ class ProcessSpec(msgspec.Struct, frozen=True):
     after: tuple[str, ...] = ()
     stop_s: float = 5.0
     """Seconds from SIGTERM to SIGKILL."""
+    optional: bool = False
+    """True if the node serves without it; it is started again like the others."""
 
 
 # Events: what happened.
@@ -110,7 +112,7 @@ class TreeNote(msgspec.Struct, frozen=True):
 
 
 class AllReady(msgspec.Struct, frozen=True):
-    """Every process serves; sent once."""
+    """Every process serves that the node needs; sent once."""
 
 
 class AllStopped(msgspec.Struct, frozen=True):
@@ -285,10 +287,11 @@ class ProcessTree(msgspec.Struct):
         return effects
 
     def _announce(self) -> list[Effect]:
-        phases = {child.phase for child in self.children.values()}
         if self.stopping:
+            phases = {child.phase for child in self.children.values()}
             return [AllStopped()] if phases <= {ProcessPhase.STOPPED} else []
-        if self.announced or phases != {ProcessPhase.READY}:
+        needed = {child.phase for child in self.children.values() if not child.spec.optional}
+        if self.announced or needed != {ProcessPhase.READY}:
             return []
         self.announced = True
         return [AllReady()]

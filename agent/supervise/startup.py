@@ -20,7 +20,14 @@ import uuid
 
 import msgspec
 
-from stoker.agent.state import joins, metrics_config, node_labels, retirement, state_folder
+from stoker.agent.state import (
+    gossip_files,
+    joins,
+    metrics_config,
+    node_labels,
+    retirement,
+    state_folder,
+)
 from stoker.agent.state.joins import JoinedNode, Joins
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import (
@@ -238,6 +245,7 @@ def load_or_create(where: StateFolder, name: str = "") -> ClusterFile:
             state_check.check(where, load_users(where), cluster.admin)
         if cluster.takes_hosts:
             make_door(where)
+            gossip_files.make(where)
         return cluster
     state_folder.check_first(where)
     return complete(where, name)

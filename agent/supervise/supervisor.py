@@ -24,8 +24,17 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.agent.state.gossip_files import SERF
 from stoker.agent.state.state_folder import StateFolder, load, locate, write_cluster, write_json
-from stoker.agent.supervise import broker_port, confine, lock, log_rotation, pids, startup
+from stoker.agent.supervise import (
+    broker_port,
+    confine,
+    lock,
+    log_rotation,
+    pids,
+    serf_setup,
+    startup,
+)
 from stoker.agent.supervise.process_table import Program, environment, programs
 from stoker.agent.supervise.processes import (
     Adopted,
@@ -170,6 +179,8 @@ class Supervisor:
                 self._founded()
             elif line.startswith("STATUS=broker-restart"):
                 self._feed(RestartRequested(BROKER, f"{name} requested it: {line[7:]}"))
+            elif line.startswith(f"STATUS={SERF}-restart") and SERF in self.programs:
+                self._feed(RestartRequested(SERF, f"{name} requested it: {line[7:]}"))
             elif line.startswith("STATUS=") and self.statuses.get(name) != line:
                 self.statuses[name] = line
                 self._log(name, line[7:])
@@ -243,7 +254,8 @@ class Supervisor:
             case TreeNote(name, text, failures):
                 self._log(name, text)
                 code = self.codes.get(name) if failures else None
-                self._report(event="exited", name=name, text=text, failures=failures, code=code)
+                if not self.programs[name].spec.optional:
+                    self._report(event="exited", name=name, text=text, failures=failures, code=code)
             case AllReady():
                 self._announce()
             case AllStopped():
@@ -255,6 +267,8 @@ class Supervisor:
         try:
             if name == BROKER:
                 self._leave_taken_port()
+            if name == SERF:
+                serf_setup.prepare(self.state, self.recorded)
             pid = spawn(program, self.state)
         except (OSError, StokerError) as error:  # no memory, a full disk: tried again after a wait
             self.codes.pop(name, None)
@@ -352,7 +366,11 @@ class Supervisor:
     def _adopt(self) -> None:
         """Adopt the processes of an earlier supervisor. One that was not ready, or whose arguments
         differ (another version, other options), is ended and started again."""
-        found = {n: p for n, p in pids.find(self.state).items() if n in self.programs}
+        recorded = pids.find(self.state)
+        if SERF in recorded and SERF not in self.programs:
+            self._log(SERF, f"left over as pid {recorded[SERF].pid}, not wanted any more: ended")
+            pids.end(recorded[SERF], 2.0)
+        found = {n: p for n, p in recorded.items() if n in self.programs}
         for name, process in found.items():
             same = pids.arguments(process) == self.programs[name].argv
             handle = pids.open_pidfd(process) if process.ready and same else None

@@ -432,7 +432,7 @@ class SchedulerDaemon:
 
     async def _ping(self, effect: events.PingNode) -> None:
         """Have a node ping another one; without its answer nothing is known."""
-        payload = queries.encode(PingQuery(effect.address))
+        payload = queries.encode(PingQuery(effect.address, target=effect.target))
         try:
             data = await self._query_node(effect.pinger, "ping", payload, PING_S)
             reply = queries.decode_reply(data)
@@ -441,7 +441,8 @@ class SchedulerDaemon:
             return
         if isinstance(reply, PingReply):
             answered, unable = reply.result == "answered", reply.result == "unable"
-            reported = events.PingReported(effect.pinger, effect.target, answered, unable)
+            failed = reply.gossip == "failed"
+            reported = events.PingReported(effect.pinger, effect.target, answered, unable, failed)
             await self.loop.feed(reported)
 
     async def _tell_ranks(self, effect: events.TellRanks) -> None:

@@ -70,7 +70,8 @@ def other_host(here: str, there: str) -> Iterator[OtherHost]:
         ip("address", "add", f"{here}/30", "dev", near)
         ip("link", "set", near, "up")
         ip("-n", name, "address", "add", f"{there}/30", "dev", far)
-        ip("-n", name, "link", "set", far, "up")
+        for device in ("lo", far):
+            ip("-n", name, "link", "set", device, "up")
         yield OtherHost(name)
     finally:
         ip("netns", "delete", name)  # its interface ends, and with it the near one

@@ -20,6 +20,8 @@ import pytest
 from fakes.three_hosts import ServerHost, three_hosts
 from product_node import PATIENCE_S, STOKER, wait_until
 
+from stoker.agent.state import gossip_files
+from stoker.agent.state.gossip_files import SERF
 from stoker.agent.supervise import pids
 from stoker.mesh.connection.context import SavedContext
 from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER
@@ -112,7 +114,8 @@ def test_each_host_has_a_broker_a_scheduler_an_agent_and_a_copy_of_the_log(
     common = {pids.SUPERVISOR, "nats-server", "spawner", "watchdog", "scheduler", "agent"}
     for host in servers:
         own = "registrar" if host.name == "first" else "copier"
-        assert set(pids.find(host.state)) == common | {own}
+        gossip = {SERF} if gossip_files.program() else set()
+        assert set(pids.find(host.state)) == common | gossip | {own}
         assert any(host.state.nats.rglob("SCHED_LOG")), "its broker keeps the log"
     found = status(servers[2])
     assert found is not None

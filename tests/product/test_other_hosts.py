@@ -23,6 +23,8 @@ from fakes.other_host import other_host as made
 from fakes.small_disk import empty, fill
 from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
 
+from stoker.agent.state import gossip_files
+from stoker.agent.state.gossip_files import SERF
 from stoker.agent.supervise import pids
 from stoker.agent.supervise.process_table import ORDER
 from stoker.mesh.connection.context import SavedContext
@@ -146,9 +148,13 @@ def states(node: LiveNode) -> dict[str, str]:
 
 
 def test_a_host_that_joined_is_a_node_without_a_scheduler(node: LiveNode, second: LiveNode) -> None:
-    assert set(pids.find(second.state)) == {pids.SUPERVISOR, "spawner", "watchdog", "agent"}
-    assert set(pids.find(node.state)) == {pids.SUPERVISOR, *ORDER, "registrar"}
-    assert {path.name for path in second.state.keys.iterdir()} == {"agent.nk", "broker.crt"}
+    gossip = {SERF} if gossip_files.program() else set()
+    alone = {"spawner", "watchdog", "agent"}
+    assert set(pids.find(second.state)) == {pids.SUPERVISOR, *alone, *gossip}
+    assert set(pids.find(node.state)) == {pids.SUPERVISOR, *ORDER, "registrar", *gossip}
+    assert {path.name for path in second.state.keys.iterdir()} == {
+        *("agent.nk", "broker.crt", "gossip.json")
+    }
     assert states(node).keys() == {"first", "first-2"}
 
 

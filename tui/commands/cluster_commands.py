@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "join": ("stoker.agent.commands.cluster_commands", "Make this host a node of a cluster"),
     "keys": ("stoker.agent.commands.cluster_commands", "List keys, revoked ones too"),
     "limits": ("stoker.tui.commands.cluster_commands", "Change limits of the cluster"),
+    "members": ("stoker.agent.commands.gossip_commands", "List members of the gossip mesh"),
     "remove": ("stoker.tui.commands.cluster_commands", "Let a lost server count no more"),
     "replace": ("stoker.agent.commands.cluster_commands", "Take a lost server's place"),
     "restore": ("stoker.agent.commands.backup_commands", "Begin a cluster with a backup's state"),

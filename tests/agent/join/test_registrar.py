@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from stoker.agent.join import token_issue
+from stoker.agent.join import key_revocation, token_issue
 from stoker.agent.join.registrar import Registrar
-from stoker.agent.state import joins, state_folder
+from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_address, startup
 from stoker.mesh.broker import revoked_keys
+from stoker.mesh.gossip import gossip_access
+from stoker.mesh.gossip.gossip_access import GossipAccess
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.identity.join_token import JoinToken
 from stoker.mesh.wire import join_messages
 from stoker.mesh.wire.join_messages import JoinReply, JoinRequest
 from stoker.native import durable_file
-from stoker.native.errors import Corrupt
+from stoker.native.errors import Corrupt, Denied
 
 HERE = "127.0.0.2"
 NOW = 1_000_000
@@ -194,3 +196,35 @@ def test_a_rotation_that_its_present_key_did_not_sign_is_forged(
     assert registrar.answer(join_messages.seal(request, OTHER, OTHER), NOW, "second") is None
     assert registrar.counters["forged"] == 1
     assert joins.load(where.joins).nodes["second"].public_key == AGENT.public
+
+
+def test_a_node_gets_the_gossip_keys_sealed_to_its_own_key(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    assert answer(registrar, sealed(token)).gossip == b"", "there is no mesh yet"
+    gossip_files.make(where)
+    found = answer(registrar, sealed(token))
+    assert gossip_access.unseal(found.gossip, AGENT) == gossip_files.load(where)
+    with pytest.raises(Denied):
+        gossip_access.unseal(found.gossip, OTHER)
+
+
+def test_a_node_gets_the_present_gossip_keys_again_until_it_is_revoked(
+    where: StateFolder, registrar: Registrar, token: JoinToken
+) -> None:
+    gossip_files.make(where)
+    answer(registrar, sealed(token))
+    request = JoinRequest(join_messages.FORMAT, AGENT.public, "second", AGENT.public, NONCE)
+    data = join_messages.seal(request, AGENT, AGENT)
+
+    def asked() -> JoinReply:
+        found = registrar.answer(data, NOW, "second")
+        assert found is not None
+        return join_messages.open_reply(found, NONCE)
+
+    other = GossipAccess((gossip_access.new_key(),))
+    gossip_files.store(where, other)
+    assert gossip_access.unseal(asked().gossip, AGENT) == other
+    key_revocation.revoke(where, key_revocation.holder(where, "second"), "lost", NOW)
+    refused = asked()
+    assert refused.refused and refused.gossip == b""

@@ -76,6 +76,16 @@ def test_ready_is_announced_once() -> None:
     assert t.step(Ready("broker"), 22) == []
 
 
+def test_a_node_serves_without_what_is_optional() -> None:
+    t = ProcessTree.of([ProcessSpec("broker"), ProcessSpec("serf", optional=True)])
+    t.step(Tick(), 0)
+    t.step(ProcessExited("serf", "exit code 1"), 1)
+    assert AllReady() in t.step(Ready("broker"), 1)
+    assert StartProcess("serf") in t.step(Tick(), 10), "it is started again all the same"
+    t.step(Ready("serf"), 11)
+    assert t.step(StopRequested(), 12) == [Terminate("serf")], "it is stopped like the others"
+
+
 def test_an_end_while_those_it_needs_are_down_restarts_without_them() -> None:
     t = all_ready()
     t.step(ProcessExited("broker", "signal 9"), 20)
