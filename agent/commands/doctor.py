@@ -102,6 +102,17 @@ def summary(checks: list[Check]) -> str:
     return f"{len(checks)} checks: {'; '.join(parts) or 'everything works'}"
 
 
+def lines(checks: list[Check], columns: int | None) -> Iterator[str]:
+    """Yield what each check found and what would help, in columns if all of it has the room."""
+    width = max(len(check.id) for check in checks)
+    if columns and any(width + 8 + len(check.text) > columns for check in checks):
+        width = 0
+    for check in checks:
+        yield f"{check.status}  {check.id:<{width}}  {check.text}"
+        if check.hint and check.status != "PASS":
+            yield f"{'':<{width + 8 if width else 6}}-> {check.hint}"
+
+
 def exit_code(checks: list[Check]) -> int:
     """Return 0 if all checks PASS, 1 if some WARN, 2 if some FAIL."""
     statuses = {check.status for check in checks}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stoker.agent.commands import terminal
 from stoker.native import row_forms
 
 if TYPE_CHECKING:
@@ -229,10 +230,13 @@ def user_list_command(state: str | None, output: row_forms.Form) -> None:
 
     rows = listed(own_node(state, "user"))
     if not show_rows("users", "name", rows, output):
-        click.echo(f"{'USER':<24} {'JOBS RUN AS':<24} {'ADMIN':<6} KEY")
+        cells = [("USER", "JOBS RUN AS", "ADMIN", "KEY")]
         for row in rows:
             admin = "yes" if row["admin"] else "no"
-            click.echo(f"{row['name']:<24} {row['unix_user']:<24} {admin:<6} {row['key']}")
+            name, unix, key = (str(row[each]) for each in ("name", "unix_user", "key"))
+            cells.append((name, unix, admin, key))
+        for line in terminal.table(cells, cut=3):
+            click.echo(line)
 
 
 @user_command.command("remove")
@@ -293,7 +297,7 @@ def doctor_command(state: str | None, bundle: Path | None, output: row_forms.For
     """Check this machine. Exit code: 0 everything works, 1 warnings, 2 failures."""
     import msgspec
 
-    from stoker.agent.commands.doctor import exit_code, report, summary
+    from stoker.agent.commands.doctor import exit_code, lines, report, summary
     from stoker.agent.state.state_folder import locate
 
     checks = report(locate(state))
@@ -303,10 +307,7 @@ def doctor_command(state: str | None, bundle: Path | None, output: row_forms.For
 
         click.echo(doctor_bundle.write(locate(state), bundle, rows), err=True)
     if not show_rows("checks", "id", rows, output):
-        click.echo(summary(checks))
-        width = max(len(check.id) for check in checks)
-        for check in checks:
-            click.echo(f"{check.status}  {check.id:<{width}}  {check.text}")
-            if check.hint and check.status != "PASS":
-                click.echo(f"{'':<{width + 8}}-> {check.hint}")
+        click.echo(terminal.wrapped(summary(checks)))
+        for line in lines(checks, terminal.columns()):
+            click.echo(terminal.wrapped(line, 6))
     sys.exit(exit_code(checks))

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from stoker.agent.agent_settings import read_config
+from stoker.agent.commands import terminal
 from stoker.agent.commands.node_commands import output_option, show_rows
 from stoker.agent.power import rules_file, status
 from stoker.agent.power.plan.card import PowerCard, PowerRange
@@ -27,6 +28,7 @@ from stoker.native.errors import BadRequest, NotFound, Unavailable
 from stoker.native.row_forms import SCHEMA, Form
 
 STALE_S = 10.0
+HEADS = ("DEVICE", "", "LIMIT", "HOLDS", "RANGE", "POWER", "TEMP")
 
 state_option = click.option(
     "--state", "folder", metavar="DIR", help="State folder; by default as in `stoker up`."
@@ -174,13 +176,20 @@ def _rules(state: StateFolder) -> PowerRules:
 
 
 def _bound(folder: str | None, device: str, **bounds: float) -> None:
-    cards = dict(_rules(own(folder, "power")).cards)
+    state = own(folder, "power")
+    cards, device = dict(_rules(state).cards), _whole_id(state, device)
     rule = msgspec.structs.replace(cards.get(device, CardRule()), **bounds)
     if rule == CardRule():
         cards.pop(device, None)
     else:
         cards[device] = rule
     _change(folder, cards=cards)
+
+
+def _whole_id(state: StateFolder, device: str) -> str:
+    """Return the id that begins with what was typed, if one card's alone does."""
+    found = [card.id for card in _cards(state)[0] if card.id.startswith(device)]
+    return found[0] if len(found) == 1 else device
 
 
 def _change(folder: str | None, **changes: Any) -> None:
@@ -222,21 +231,20 @@ def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
     elif record.path(state.agent).exists():
         lines.append("cards are set by stoker; their former limits are on record")
     if found.cards:
-        lines.append(
-            f"{'DEVICE':42} {'':3} {'LIMIT':>7} {'HOLDS':>7} {'RANGE':>11} {'POWER':>7} {'TEMP':>6}"
-        )
-    for each in found.cards:
-        bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
-        lines.append(
-            f"{each.id:42} {'SIM' if each.sim else '':3}"
-            f" {_cell(each.limit_w, 'W'):>7} {_cell(each.holds_w, 'W'):>7} {bounds:>11}"
-            f" {_cell(each.power_w, 'W'):>7} {_cell(each.temperature_c, 'C'):>6} {each.refused}"
-        )
+        lines += terminal.table([HEADS, *map(_row, found.cards)], cut=0, right=range(2, 7))
+    lines += [f"{each.id}: {each.refused}" for each in found.cards if each.refused]
     lines += _held(found)
     lines += [f"{each.id}: {each.note}" for each in found.cards if each.note]
     lines += [f"{id}: takes no part: {why}" for id, why in found.absent.items()]
     lines += [_decision(each) for each in found.decisions[-8:]]
-    return "\n".join(lines)
+    return "\n".join(map(terminal.wrapped, lines))
+
+
+def _row(each: status.CardStatus) -> tuple[str, ...]:
+    bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
+    watts, power = _cell(each.limit_w, "W"), _cell(each.power_w, "W")
+    held, heat = _cell(each.holds_w, "W"), _cell(each.temperature_c, "C")
+    return each.id, "SIM" if each.sim else "", watts, held, bounds, power, heat
 
 
 def _held(found: status.Status) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reply says of the array that a job belongs to, or that a row of a list stands for.
+"""The words of a reply about the array that a job belongs to, or that a row of a list stands for.
 
 Values. A row stands for several jobs only where `states` says so.
 """

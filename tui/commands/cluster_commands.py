@@ -60,7 +60,7 @@ def cluster_command(
     from stoker.tui.calls import cluster_calls
 
     found = call(cluster_calls.cluster(state, reads))
-    show_one(nouns.CLUSTERS, found, output, lambda: "\n".join(_lines(found)))
+    show_one(nouns.CLUSTERS, found, output, lambda: "".join(map(_fitted, _lines(found))))
 
 
 @click.command("limits")
@@ -135,10 +135,16 @@ def cluster_status_command(*, state: str | None, output: tables.Output) -> None:
     if output == "json":
         text.show(tables.render_one({"schema": tables.SCHEMA, **found}))
     elif output in ("table", "wide"):
-        text.show("\n".join(server_status.lines(found)))
+        width = text.columns(sys.stdout) if output == "table" else None
+        text.show("".join(f"{line}\n" for line in server_status.lines(found, width)))
     else:
         show(nouns.SERVERS, found["servers"], output)
     sys.exit(0 if all(row["may_go"] for row in found["servers"]) else 1)
+
+
+def _fitted(line: str) -> str:
+    width = text.columns(sys.stdout)
+    return (text.wrap(line, width, 12) if width and len(line) > width else line) + "\n"
 
 
 def _limit(word: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -66,9 +67,9 @@ def node_show_command(name: str, topology: bool, state: str | None, output: tabl
     show(nouns.DEVICES, devices, output)
     text.show("\n" if row["missing"] or row["drained"] else "")
     if row["drained"]:
-        text.show(f"no new jobs: {text.clean(row['drained'])}\n")
+        text.show(text.fitted(f"no new jobs: {row['drained']}", sys.stdout) + "\n")
     for missing in row["missing"]:
-        text.show(f"missing: {text.clean(missing)}\n")
+        text.show(text.fitted(f"missing: {missing}", sys.stdout) + "\n")
 
 
 @node_command.command("label")

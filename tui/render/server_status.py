@@ -12,6 +12,7 @@ from stoker.tui.render import text
 Row = dict[str, Any]
 DRAINED_MAX = 8
 """The most nodes whose reason is shown here; `stoker nodes -o wide` shows all."""
+INDENT = 9
 HEADS = (
     "SERVER",
     "SCHEDULER",
@@ -26,8 +27,20 @@ HEADS = (
 )
 
 
-def lines(found: Row) -> Iterator[str]:
-    """Yield the screen of a cluster's status; a dash stands for what nobody told."""
+def lines(found: Row, width: int | None = None) -> Iterator[str]:
+    """Yield the screen of a cluster's status; a dash stands for what nobody told.
+
+    Where the servers have no room in `width`, the numbers of their schedulers are left out.
+    """
+    rows = [HEADS, *map(_cells, found["servers"])]
+    if width is not None and any(text.cells(line) > width for line in _table(rows)):
+        rows = [(row[0], *row[2:]) for row in rows]
+    for line in _lines(found, rows):
+        whole = width is None or text.cells(line) <= width
+        yield line if whole else text.wrap(line, width or 0, INDENT)
+
+
+def _lines(found: Row, rows: list[tuple[str, ...]]) -> Iterator[str]:
     servers: list[Row] = found["servers"]
     yield f"cluster  {found['cluster']}"
     yield f"log      entry {found['index']}, term {found['term']}; {_leaders(found)}"
@@ -36,7 +49,7 @@ def lines(found: Row) -> Iterator[str]:
     for node, why in sorted(found["drained"].items())[:DRAINED_MAX]:
         yield text.clean(f"         {node} takes no new jobs: {why}")
     yield ""
-    yield from _table([HEADS, *map(_cells, servers)])
+    yield from _table(rows)
     yield ""
     for row in servers:
         because = f": {row['because']}" if row["because"] else ""
@@ -111,7 +124,7 @@ def _levels(row: Row) -> str:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(text.cells(row[column]) for row in rows) for column in range(len(HEADS))]
+    widths = [max(text.cells(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (text.fit(cell, width) for cell, width in zip(row, widths, strict=True))
         yield text.clean("  ".join(cells).rstrip())

@@ -52,6 +52,12 @@ def wrap(text: str, width: int, indent: int) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
+def fitted(text: str, stream: TextIO) -> str:
+    """An untrusted text in lines that fit a stream's terminal; one line for a pipe."""
+    width = columns(stream)
+    return wrap(clean(text), width, 2) if width else clean(text)
+
+
 def joined(parts: Iterable[str], separator: str = "  ") -> str:
     """The parts that are not empty, side by side."""
     return separator.join(part for part in parts if part)

@@ -211,6 +211,14 @@ def test_jobs_that_can_leave_the_order_of_victims_are_named(
     assert ("memory_per_job" in found.hint) != held
 
 
+def test_a_narrow_terminal_has_no_columns_and_a_pipe_has_them() -> None:
+    rows = [Check("build.core", "PASS", "it loads"), Check("b", "WARN", "x" * 70, "mend it")]
+    assert list(doctor.lines(rows, None)) == list(doctor.lines(rows, 120))
+    assert list(doctor.lines(rows, None))[0] == "PASS  build.core  it loads"
+    assert list(doctor.lines(rows, None))[1] == f"WARN  b           {'x' * 70}"
+    assert list(doctor.lines(rows, 80))[1:] == [f"WARN  b  {'x' * 70}", "      -> mend it"]
+
+
 def test_the_first_line_counts_the_checks_and_names_what_needs_somebody() -> None:
     rows = [Check("a.a", "PASS", ""), Check("b.b", "WARN", ""), Check("c.c", "FAIL", "")]
     assert doctor.summary(rows) == "3 checks: 1 fails: c.c; 1 warns: b.b"

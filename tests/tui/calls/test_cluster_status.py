@@ -112,7 +112,11 @@ def test_one_that_led_in_an_older_term_does_not_lead() -> None:
 
 def test_the_screen_says_who_may_go_and_why_not() -> None:
     found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
-    lines = list(server_status.lines(msgspec.to_builtins(found)))
+    told = msgspec.to_builtins(found)
+    lines = list(server_status.lines(told))
+    narrow = "\n".join(server_status.lines(told, 70)).splitlines()
+    assert max(map(len, narrow)) <= 70 < max(map(len, lines))
+    assert "SCHEDULER" in "\n".join(lines) and "SCHEDULER" not in "\n".join(narrow)
     assert len(lines) < 17
     assert "log      entry 40, term 3; a leads, entries go through a" in lines
     assert any(line.startswith("b is away: nobody answers; ") for line in lines)
