@@ -17,6 +17,7 @@ from stoker.mesh.replica.works.fence import FENCE_ID
 from stoker.mesh.server import (
     cluster_views,
     decision_evidence,
+    device_holders,
     end_remedies,
     expected_start,
     job_views,
@@ -87,7 +88,8 @@ class _Explanation:
         self._replica, self._job, self._now_ns = replica, job, real_ns
         self._user_of = user_of
         self._book = replica.state.book
-        self._lines = replica.state.core.explain(job.job)[:LINES_MAX]
+        lines = replica.state.core.explain(job.job)[:LINES_MAX]
+        self._lines = device_holders.in_the_way(replica.state, job, lines)
         self._details: dict[int, Callable[[Explained, str], str]] = {
             Reason.DEVICE_UNAVAILABLE: self._unavailable,
             Reason.DEVICES_UNAVAILABLE: self._unavailable,

@@ -233,9 +233,11 @@ JOBS = Noun(
         Column("STATE", _job_state),
         Column("GPUS", _gpus, right=True, leaves=3),
         Column("AGE", _age, right=True, leaves=2),
-        Column("TOOK", _of_one(_took), right=True),
+        Column("TOOK", _of_one(_took), right=True, leaves=5),
         Column("EXIT", _of_one(_exit), right=True, leaves=1),
-        Column("WHERE", _of_one(_placed(str)), least=12, brief=_of_one(_placed(short_id))),
+        Column(
+            "WHERE", _of_one(_placed(str)), least=12, leaves=6, brief=_of_one(_placed(short_id))
+        ),
         Column("QUEUE", field("spec.queue"), wide=True),
         Column("ATTEMPT", _of_one(field("attempt")), right=True, wide=True),
         Column("ARRAY", _array, wide=True),

@@ -78,6 +78,9 @@ def test_the_row_of_an_array_claims_nothing_that_is_true_of_one_job_alone() -> N
     cells = dict(zip(re.split(r"\s{2,}", heading), re.split(r"\s{2,}", line), strict=True))
     assert (cells["JOB"], cells["STATE"], cells["ARRAY"]) == ("1-4", "1 failed", "4 jobs")
     assert cells["REASON"] == "3 succeeded"
+    array |= {"first": 100_000, "size": 15_000, "states": {"failed": 9_999, "succeeded": 5_001}}
+    lines = tables.render(nouns.JOBS, [row, JOBS[0]], "table", now_ns=NOW, columns=80).splitlines()
+    assert max(map(len, lines)) <= 80 and "100000-114999" in lines[1] and "REASON" in lines[0]
     assert {cells[title] for title in ("TOOK", "EXIT", "WHERE", "ATTEMPT")} == {"-"}
     array["states"] = {"succeeded": 4}
     row |= {"state": "succeeded"}
