@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the jobs that hold devices of a node are in the way of one that waits.
+"""The jobs that hold devices which one that waits could use, among all that hold devices there.
 
 Pure. The core names whoever holds a device there. A job that asked for an H200 waits for nobody who
 holds another model, and whoever cancels such a holder gains nothing.
