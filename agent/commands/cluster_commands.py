@@ -247,15 +247,27 @@ def cluster_revoke_command(
 
 @click.command("rotate")
 @state_option
-def cluster_rotate_command(*, state: str | None) -> None:
+@click.option("--gossip", is_flag=True, help="Replace the key of the gossip mesh, for all hosts.")
+@click.option("--despite-failed", is_flag=True, help="With --gossip, even if members are failed.")
+def cluster_rotate_command(*, state: str | None, gossip: bool, despite_failed: bool) -> None:
     """Give this node, which joined a cluster, another key; its jobs and its agent go on.
 
     The private half never leaves this host. The former key is given up. If this is interrupted,
     call it again.
+
+    With --gossip, on the host where the cluster was made, all hosts get another key of the gossip
+    mesh, in three steps; the verb follows them, and names who still lacks the key.
     """
     from stoker.agent.join.key_rotation import rotate
     from stoker.agent.supervise import target_node
 
+    if despite_failed and not gossip:
+        raise click.UsageError("--despite-failed goes with --gossip")
+    if gossip:
+        from stoker.agent.commands.gossip_commands import replace_keys
+
+        replace_keys(target_node.own(state, "cluster rotate"), despite_failed=despite_failed)
+        return
     node, public = rotate(target_node.own(state, "cluster rotate"))
     click.echo(f"node {node} has the key {public}; its former key is given up")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of a cluster as its first node knows them: whose each is, since when, and if it counts.
 
-Owns that no secret is shown: the rows have public halves alone.
+Owns that no secret is shown: the rows have public halves alone, and digests of gossip keys.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from stoker.agent.state import joins, state_folder
+from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, StateFolder
 from stoker.agent.supervise import startup
 from stoker.mesh.broker import revoked_keys
@@ -25,7 +25,7 @@ class KeyRow(msgspec.Struct, frozen=True):
 
     name: str
     kind: str
-    """`node`, `user`, `scheduler`, `registrar` or `guest`."""
+    """`node`, `user`, `scheduler`, `registrar`, `guest` or `gossip`."""
     state: str
     """`in force` or `revoked`."""
     since_ns: int | None
@@ -35,6 +35,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     revoked_ns: int | None
     why: str
     key: str
+    """The public half; of a gossip key, which has none, the digest."""
 
 
 @state_folder.disk_errors()
@@ -62,6 +63,9 @@ def _in_force(where: StateFolder, seen: Mapping[str, int]) -> Iterator[KeyRow]:
                 yield _row(name, "node", node.former, since_ns)
         for name in (REGISTRAR, GUEST):
             yield _row(name, name, identity.load(where.key(name)).public)
+    if gossip_files.file(where).exists():
+        for digest in gossip_files.load(where).digests.split(","):
+            yield _row("mesh", "gossip", digest)
     for each in cluster.servers[1:]:
         yield _row(each.node, REGISTRAR, each.registrar)
     for public in cluster.scheduler_keys:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from stoker.agent.join import growth
+from stoker.agent.join import growth, mesh_keys
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
@@ -46,6 +46,8 @@ def revoke(where: StateFolder, holder: Holder, why: str, now_s: int) -> bool:
             owner = Holder("user", admin_of(server.node), server.admin)
             _take_back(where, owner, RevokedKey(owner.kind, owner.name, now_s, why))
             cluster = growth.without(where, cluster, server.node)
+        if holder.kind == "node":
+            mesh_keys.begin(where, f"{holder.name} was revoked")
         return _tell(where, cluster)
 
 
@@ -146,6 +148,8 @@ def settle_departures(where: StateFolder) -> list[str]:
         for name, row in gone.items():
             why = RevokedKey("node", name, row.at_ns // NS, f"removed: {row.why}")
             _take_back(where, Holder("node", name, known.nodes[name].public_key), why)
+        if gone:
+            mesh_keys.begin(where, f"{', '.join(sorted(gone))} were removed")
     return sorted(gone)
 
 

@@ -22,8 +22,9 @@ from pathlib import Path
 import nats.errors
 from nats.aio.msg import Msg
 
-from stoker.agent.join import door, foundation, growth, key_revocation
+from stoker.agent.join import door, foundation, growth, key_revocation, mesh_keys
 from stoker.agent.join.door import Admission, InUse, TurnedAway
+from stoker.agent.join.mesh_keys import KeyProgress
 from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
 from stoker.agent.supervise import pids, startup
@@ -47,6 +48,8 @@ PENDING_MAX = 64
 """The most requests that wait; further ones are dropped, and their senders ask again."""
 LOOK_S = 0.25
 """The pause between two looks for nodes that were removed."""
+KEYS_LOOK_S = 1.0
+"""The pause between two looks at a change of the gossip keys."""
 PAUSE_S = 0.02
 """The pause after each answer: guests together cost no more than fifty answers a second."""
 
@@ -274,6 +277,14 @@ class RegistrarDaemon:
         notify.ready("ok: hosts with a join token may join")
         if self._registrar.is_founded:
             notify.status(FOUNDED)  # an earlier registrar may have ended before it said so
+        keys = asyncio.ensure_future(self._change_keys())
+        try:
+            await self._look()
+        finally:
+            keys.cancel()
+
+    async def _look(self) -> None:
+        """Look for servers and for nodes that were removed, for ever."""
         stamp = -1
         while True:
             await self._found()
@@ -281,6 +292,24 @@ class RegistrarDaemon:
             if (now != stamp or self._registrar.untold) and await self._settle():
                 stamp = now
             await asyncio.sleep(LOOK_S)
+
+    async def _change_keys(self) -> None:
+        """Bring a change of the gossip keys on, for ever; who lacks keys is logged once."""
+        told: object = None
+        while True:
+            await asyncio.sleep(KEYS_LOOK_S)
+            if not mesh_keys.file(self._where).exists():
+                continue
+            try:
+                found = await mesh_keys.advance(self._where)
+                state: object = (found.change, found.lacking)
+            except (StokerError, OSError) as error:
+                found, state = KeyProgress(None), str(error)
+            if state != told:
+                told = state
+                step = found.change.step if found.change is not None else ""
+                trouble = state if isinstance(state, str) else ""
+                _log.info("gossip keys", step=step, lacking=found.lacking, error=trouble)
 
     async def _found(self) -> None:
         """Found the cluster once it is complete, and tell the supervisor, until it ends this; take

@@ -36,11 +36,11 @@ from stoker.native.structured_log import structlog
 
 AGAIN_S = 1.0
 """The pause before another try to reach the Serf agent."""
-LOOK_S = 5.0
+LOOK_S = 2.0
 """The pause between two looks at the keys; members are heard of at once."""
 READ_AGAIN_S = 60.0
 """The whole list of members is read so often, in case an event was lost."""
-FETCH_AGAIN_S = 10.0
+FETCH_AGAIN_S = 5.0
 """The least time between two requests for the keys."""
 STATE_S = 1.0
 """The longest wait for a member's state, which a scheduler waits for."""

@@ -90,6 +90,15 @@ async def listed(where: StateFolder) -> list[MeshMember]:
     return sorted(rows, key=lambda row: (row.state != FAILED, row.name))
 
 
+async def forget(where: StateFolder, name: str) -> None:
+    """Have the mesh hold a failed member as one that left."""
+    client = await connect(where)
+    try:
+        await client.force_leave(name)
+    finally:
+        await client.close()
+
+
 def _row(
     member: SerfMember,
     own: SerfCoordinate | None,

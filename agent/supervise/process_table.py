@@ -34,6 +34,9 @@ COPIER = "copier"
 FENCE_KILL_S = 60
 """The seconds after which the watchdog of a node that joined kills jobs that it froze."""
 
+SERF_GAP_S = 2.0
+"""The Serf agent starts in a tenth of a second, and again for each step of a change of its keys."""
+
 _PASSED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _PASSED_PREFIXES = (
     *("LC_", "STOKER_", "OCL_", "OPENCL_", "POCL_", "CUDA_", "NVIDIA_", "ROCM_", "PYTHON"),
@@ -143,7 +146,8 @@ def _serf(state: StateFolder, cluster: ClusterFile) -> list[Program]:
     if found is None or gossip_files.absence(state, cluster):
         return []
     argv = (found, "agent", "-config-file", str(gossip_files.config_file(state)))
-    return [Program(ProcessSpec(SERF, optional=True), argv, ready="start", capless=True)]
+    spec = ProcessSpec(SERF, gap_s=SERF_GAP_S, optional=True)
+    return [Program(spec, argv, ready="start", capless=True)]
 
 
 def _broker(state: StateFolder) -> Program:

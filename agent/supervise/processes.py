@@ -23,7 +23,7 @@ HEALTHY_S = 10.0
 SILENT_S = 30.0
 """Seconds without a beat after which a process that used to beat is ended and started again."""
 RESTART_GAP_S = 10.0
-"""Seconds after a start in which a restart request is ignored."""
+"""The gap between restarts on request, unless a process has another one."""
 
 FUTILE = "more and more rarely, until somebody does what its log file says; told once"
 
@@ -35,6 +35,8 @@ class ProcessSpec(msgspec.Struct, frozen=True):
     after: tuple[str, ...] = ()
     stop_s: float = 5.0
     """Seconds from SIGTERM to SIGKILL."""
+    gap_s: float = RESTART_GAP_S
+    """Seconds after a start in which a restart request is ignored."""
     optional: bool = False
     """True if the node serves without it; it is started again like the others."""
 
@@ -238,7 +240,7 @@ class ProcessTree(msgspec.Struct):
     def _restart(self, child: _Child, why: str, now_s: float) -> list[Effect]:
         if self.stopping or child.phase is not ProcessPhase.READY:
             return []
-        if now_s - child.since < RESTART_GAP_S:
+        if now_s - child.since < child.spec.gap_s:
             return []
         child.phase, child.due = ProcessPhase.LEAVING, now_s + child.spec.stop_s
         return [TreeNote(child.spec.name, f"restart: {why}"), Terminate(child.spec.name)]

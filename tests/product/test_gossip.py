@@ -17,6 +17,7 @@ import pytest
 from fakes.three_hosts import ServerHost, three_hosts
 from product_node import PATIENCE_S, wait_until
 
+from stoker.agent.join import mesh_keys
 from stoker.agent.state import gossip_files
 from stoker.agent.supervise import pids
 
@@ -112,6 +113,16 @@ def test_one_of_two_hosts_that_dies_is_given_up(hosts: tuple[ServerHost, ServerH
     second.stoker("up")
     wait_until(lambda: states(first)["second"] == "alive", "it is a member again", PATIENCE_S)
     wait_until(lambda: node(first, "second")["state"] == "ready", "it is back", PATIENCE_S)
+
+
+def test_a_host_whose_key_is_revoked_loses_the_mesh(hosts: tuple[ServerHost, ServerHost]) -> None:
+    first, second = hosts
+    known = gossip_files.load(second.state).keys
+    first.stoker("cluster", "revoke", "second", "--reason", "stolen")
+    wait_until(lambda: not mesh_keys.file(first.state).exists(), "keys are replaced", PATIENCE_S)
+    assert set(known).isdisjoint(gossip_files.load(first.state).keys)
+    assert gossip_files.load(second.state).keys == known, "it gets no new one"
+    assert states(first).get("second", "left") == "left", "it is no member"
 
 
 def place(host: ServerHost, number: int) -> str:

@@ -16,9 +16,11 @@ import pytest
 
 from stoker.agent.commands import doctor
 from stoker.agent.commands.doctor import Check, exit_code, report
-from stoker.agent.state import state_folder
+from stoker.agent.link import member_list
+from stoker.agent.link.member_list import MeshMember
+from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import lock, pids, startup
+from stoker.agent.supervise import broker_address, lock, pids, startup
 from stoker.mesh.wire import scheduler_figures
 from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER, SchedulerFigures
 
@@ -226,3 +228,39 @@ def test_the_first_line_counts_the_checks_and_names_what_needs_somebody() -> Non
     assert doctor.summary(rows[:1]) == "1 checks: everything works"
     many = [Check(f"w.{n}", "WARN", "") for n in range(6)]
     assert doctor.summary(many) == "6 checks: 6 warn: w.0, w.1, w.2, w.3 and 2 more"
+
+
+def test_the_mesh_has_its_reason_or_its_members(
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> Check:
+        (only,) = doctor.checks_of("gossip.mesh", where)
+        return only
+
+    assert doctor.checks_of("gossip.mesh", where) == [], "there is no node yet"
+    broker_address.init(where, "127.0.0.2", None, "first")
+    monkeypatch.setattr(gossip_files, "program", lambda: None)
+    assert (found().status, "serf is not installed" in found().text) == ("WARN", True)
+    monkeypatch.setattr(gossip_files, "program", lambda: "/usr/bin/serf")
+    assert (found().status, "no gossip key" in found().text) == ("WARN", True)
+    gossip_files.make(where)
+    assert found() == Check("gossip.mesh", "PASS", "/usr/bin/serf starts with the node")
+    monkeypatch.setattr(lock, "holder", lambda where: 1)
+    assert (found().status, "has not been started" in found().text) == ("WARN", True)
+    rows = [MeshMember(name, "", state, None, None, ()) for name, state in MESH]
+
+    async def listed(where: StateFolder) -> list[MeshMember]:
+        return rows
+
+    monkeypatch.setattr(member_list, "listed", listed)
+    assert (found().status, found().text) == (
+        "WARN",
+        "2 members of the gossip mesh, 1 of them failed: b",
+    )
+    rows.pop()
+    assert found().status == "PASS"
+    (where.root / "config.toml").write_text("[gossip]\nenabled = false\n")
+    assert (found().status, "turned off" in found().text) == ("PASS", True)
+
+
+MESH = (("a", "alive"), ("b", "failed"))
