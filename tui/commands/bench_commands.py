@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -33,8 +33,13 @@ def bench_command() -> None:
 @bench_command.command("submit")
 @json_option
 @click.option("--jobs", type=click.IntRange(10, 100_000), default=1000, help="Jobs to run.")
+@click.option(
+    "--servers",
+    type=click.Choice(["3", "5"]),
+    help="As root: one server, then a cluster of so many, as network namespaces.",
+)
 @node_option
-def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
+def bench_submit_command(as_json: bool, jobs: int, servers: str | None, state: str | None) -> None:
     """Measure the time from a submit to the job's first statement, and jobs per second.
 
     Runs on a private node unless --state names one.
@@ -42,12 +47,27 @@ def bench_submit_command(as_json: bool, jobs: int, state: str | None) -> None:
     from stoker.tui.bench import submit
     from stoker.tui.render import tables
 
+    if servers is not None:
+        _submit_to_servers(int(servers), jobs, state, as_json=as_json)
     with _node(state) as node:
         result = asyncio.run(submit.measure(str(node.state), node.work, jobs, _say))
     click.echo(tables.render_one(result) if as_json else submit.text(result), nl=False)
     for failure in node.failures:
         click.echo(f"stoker: {failure}", err=True)
     sys.exit(1 if node.failures else 0)
+
+
+def _submit_to_servers(servers: int, jobs: int, state: str | None, *, as_json: bool) -> NoReturn:
+    from stoker.tui.bench import server_submits
+    from stoker.tui.render import tables
+
+    if state is not None:
+        raise click.UsageError("--servers makes clusters of its own, so it takes no --state")
+    result, left = server_submits.measure(servers, jobs, _say)
+    click.echo(tables.render_one(result) if as_json else server_submits.text(result), nl=False)
+    for failure in left:
+        click.echo(f"stoker: {failure}", err=True)
+    sys.exit(1 if left else 0)
 
 
 @bench_command.command("scale")
