@@ -44,7 +44,7 @@ def test_the_date_of_a_running_process_is_set_and_no_other_clock(
         assert process.stdin is not None and process.stdout is not None
 
         def ahead() -> list[float]:
-            """How far its dates and its CLOCK_MONOTONIC are from this process's, within a step."""
+            """Return how far its dates and its CLOCK_MONOTONIC are from those here."""
             assert process.stdin is not None and process.stdout is not None
             before = time_of()
             process.stdin.write("\n")
