@@ -6,7 +6,8 @@ Everything below imports in one direction only (see docs/developer/architecture.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
+"""True to a checker of types alone: the `typing` module takes longer to load than the version."""
 
 if TYPE_CHECKING:
     from stoker.mesh.client.blocking_client import BlockingClient as Client

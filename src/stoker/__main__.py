@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m stoker` is the same program as `stoker`."""
 
-from stoker.main import main
+from stoker.entry import main
 
 main()
