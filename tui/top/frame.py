@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.mesh.wire.schema import JobView
 from stoker.tui.render import units
 from stoker.tui.top import answers as parts
 from stoker.tui.top import keys, table
@@ -93,7 +94,15 @@ def is_sim(answers: Answers) -> bool:
     """Return True if anything that is known is about a simulated device."""
     if answers.devices is not None and parts.whole(answers.devices).sim:
         return True
-    return answers.alerts is not None and any(alert.sim for alert in answers.alerts.alerts)
+    if answers.alerts is not None and any(alert.sim for alert in answers.alerts.alerts):
+        return True
+    return any(_has_sim(jobs) for jobs in (answers.jobs, answers.array) if jobs is not None)
+
+
+@parts.newest
+def _has_sim(jobs: Sequence[JobView]) -> bool:
+    placed = (job.decision for job in jobs if job.decision is not None)
+    return any(share.sim for decision in placed for share in decision.devices)
 
 
 def alert_mark(answers: Answers, *, wide: bool) -> Piece | None:

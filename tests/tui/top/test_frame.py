@@ -92,6 +92,15 @@ def test_simulated_devices_say_sim(view: str) -> None:
     assert "SIM" in text_of(frame(browser(view), scene(view)))[0]
 
 
+@pytest.mark.parametrize("view", ["jobs", "array"])
+def test_jobs_on_simulated_devices_say_sim_though_no_device_was_read(view: str) -> None:
+    bare = {"devices": None, "alerts": None}
+    known = {"jobs": None} if view == "array" else {"array": None}
+    assert "SIM" in text_of(frame(browser(view), scene(view, **bare, **known)))[0]
+    nothing = scene(view, **bare, jobs=None, array=None)
+    assert "SIM" not in text_of(frame(browser(view), nothing))[0]
+
+
 def test_data_older_than_two_seconds_is_marked_and_a_lost_server_named() -> None:
     old = scene("jobs", at_ns=NOW - 2 * SECOND - 1)
     assert "STALE 2 s" in text_of(frame(browser("jobs"), old))[0]
