@@ -134,7 +134,7 @@ def asks_in_vain(servers: list[ServerHost], done: int) -> None:
 
         def is_named() -> bool:  # one that has just started pledges after 2 s, and says it then
             said = refused(servers[0], "cluster", "upgrade")
-            return any(each in said for each in lacks)
+            return any(each in said for each in lacks) and "counts for 2 s" in said
 
         wait_until(is_named, "the server that lags is named", PATIENCE_S)
 
@@ -157,11 +157,19 @@ def test_an_older_version_that_returns_halts_in_one_line_and_the_others_go_on(
     row = next(row for row in status(first)["servers"] if row["server"] == back.name)
     assert row["halted"] or "`stoker doctor` on it tells more" in row["because"]
     assert first.stoker("run", "--", "echo", "on").stdout == b"on\n"
+    first.stoker("cluster", "remove", back.name)
+    said = refused(first, "cluster", "admit", back.name)
+    assert "does not answer the leader" in said and "`stoker doctor` on its host" in said
     restart(back, "")
+    wait_until(lambda: is_admitted(first, back), "the newer one is admitted", PATIENCE_S)
     wait_until(lambda: in_step(servers), "it goes on where it was", PATIENCE_S)
 
 
 NEEDS = f"and this scheduler supports {OLD}: take upgrade.newest_level out of its config.toml"
+
+
+def is_admitted(host: ServerHost, other: ServerHost) -> bool:
+    return host.stoker("cluster", "admit", other.name, check=False).returncode == 0
 
 
 def doctor_says(host: ServerHost) -> str:

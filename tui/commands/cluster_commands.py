@@ -7,12 +7,14 @@ A change may be repeated: if the limits are in force already, the verb says so a
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from stoker.native.errors import Refused
 from stoker.tui.commands.lazy_group import LazyGroup
 from stoker.tui.commands.replies import call, settle, show, show_one
 from stoker.tui.options.verb_options import node_option, output_or_json_option, read_options
@@ -63,6 +65,22 @@ def cluster_command(
     show_one(nouns.CLUSTERS, found, output, lambda: "".join(map(_fitted, _lines(found))))
 
 
+OLDER = "`stoker doctor` on its host says why: an older stoker takes no part in a newer cluster"
+MAY_BE_OLD = "A server's word about its levels counts for 2 s: ask again after a restart"
+
+
+@contextlib.contextmanager
+def _hinted(about: str, more: str) -> Iterator[None]:
+    """Say more of a refusal that tells of this than the leader, whose version may be another."""
+    try:
+        yield
+    except Refused as error:
+        if about not in error.message:
+            raise
+        hint = ". ".join(filter(None, [error.hint, more]))
+        raise Refused(error.message, hint=hint) from None
+
+
 @click.command("limits")
 @click.argument("limits", nargs=-1, required=True, metavar="NAME=N...")
 @node_option
@@ -101,7 +119,8 @@ def cluster_admit_command(server: str, state: str | None) -> None:
     """
     from stoker.mesh.wire.schema import ClusterAdmitRequest
 
-    settle(state, "cluster", "admit", ClusterAdmitRequest(server=server), f"return of {server}")
+    with _hinted("does not answer the leader", OLDER):
+        settle(state, "cluster", "admit", ClusterAdmitRequest(server=server), f"return of {server}")
 
 
 @click.command("upgrade")
@@ -114,7 +133,8 @@ def cluster_upgrade_command(*, state: str | None) -> None:
     """
     from stoker.mesh.wire.schema import ClusterUpgradeRequest
 
-    settle(state, "cluster", "upgrade", ClusterUpgradeRequest(), "feature level")
+    with _hinted("feature level", MAY_BE_OLD):
+        settle(state, "cluster", "upgrade", ClusterUpgradeRequest(), "feature level")
 
 
 @click.command("status")
