@@ -8,10 +8,13 @@ mends it. Owns that everything which was started here is ended, whatever happene
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+import os
 import random
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +28,7 @@ from stoker.native.errors import StokerError
 from stoker.tui.calls.cluster_status import ClusterStatus
 from stoker.tui.chaos import clocks, disks, linearizability, marks
 from stoker.tui.chaos.chaos_figures import Round
-from stoker.tui.chaos.faults import FaultKind, Hit
+from stoker.tui.chaos.faults import SCHEDULER, FaultKind, Hit
 from stoker.tui.chaos.registers import Registers
 from stoker.tui.chaos.users import ChaosUsers
 from stoker.tui.demo import cluster_demo, network_hosts, private_node
@@ -124,7 +127,7 @@ class _Chaos:
 
     async def run(self, tell: Callable[[Round], None]) -> None:
         """Run the faults, then judge all that was seen."""
-        await cluster_demo.in_step(self._hosts[0])
+        await cluster_demo.in_step(self._hosts[0], apart=False)
         async with Client.open(str(self._hosts[0].state)) as client:
             for host in self._hosts:
                 await self._begin_steady(client, host)
@@ -190,7 +193,7 @@ class _Chaos:
             ended_ns = time.time_ns()
             over.set()
             times["decides"] = await gap / NS
-            await cluster_demo.in_step(watch)
+            await cluster_demo.in_step(watch, apart=False)
             times["in_step"] = (time.time_ns() - ended_ns) / NS
             after = await self._attempts(client, others)
             if moving is not None:
@@ -200,15 +203,26 @@ class _Chaos:
         return Round(kind.name, host.name, (ended_ns - began_ns) / NS, times, moved, froze)
 
     async def _settled(self) -> ClusterStatus:
-        """Wait until the leaders stay who they are: a scheduler tells who leads the log as it was
-        LOG_VIEW_S ago at most."""
-        found = await cluster_demo.in_step(self._hosts[0])
+        """Wait until the leaders stay who they are, on two hosts: a scheduler tells who leads the
+        log as it was LOG_VIEW_S ago at most."""
+        before: tuple[str, str] | None = None
         while True:
-            before = found
-            await asyncio.sleep(LOG_VIEW_S)
-            found = await cluster_demo.in_step(self._hosts[0])
-            if (found.leader, found.log_leader) == (before.leader, before.log_leader):
+            found = await cluster_demo.in_step(self._hosts[0], apart=False)
+            leaders = found.leader, found.log_leader
+            if leaders == before and found.leader != found.log_leader:
                 return found
+            if leaders == before:
+                self._hand_over(found.leader)
+            before = leaders
+            await asyncio.sleep(LOG_VIEW_S)
+
+    def _hand_over(self, leader: str) -> None:
+        """Let another scheduler lead, by a restart in order of the one that does. The log's leader
+        would be moved off its host, too, but once a minute at most."""
+        host = next(host for host in self._hosts if host.name == leader)
+        with contextlib.suppress(ProcessLookupError):
+            if pid := host.program(SCHEDULER):
+                os.kill(pid, signal.SIGTERM)
 
     def _hit(self, kind: FaultKind, found: ClusterStatus) -> Host:
         names = {"leader": found.leader, "log": found.log_leader}
@@ -274,7 +288,7 @@ class _Chaos:
 
     async def _judge(self) -> None:
         report, users = self._report, self._users
-        await cluster_demo.in_step(self._hosts[0])
+        await cluster_demo.in_step(self._hosts[0], apart=False)
         async with Client.open(str(self._hosts[0].state)) as client:
             for job in (*self._steady.values(), *self._moving):
                 await client.cancel(str(job))
