@@ -271,24 +271,46 @@ def run_program(argv: list[str], variables: dict[str, str]) -> int:
 
 
 def environment(folder: str) -> dict[str, str]:
-    """Return the program's variables: by these Open MPI 4 finds the ranks and starts in them."""
+    """Return the program's variables: by these Open MPI finds the ranks and starts in them."""
     here = f"{sys.executable} -I -S {Path(__file__).absolute()} start"
     tasks, slots = int(os.environ["STOKER_TASKS"]), os.environ["STOKER_SLOTS"]
     hosts = ["localhost", *map(host_of, range(1, tasks))]
     Path(folder, "hosts").write_text("".join(f"{host} slots={slots}\n" for host in hosts))
     found = {name: value for name, value in os.environ.items() if name != KEY}
+    for name, value in launching(f"{folder}/hosts", here).items():
+        found.setdefault(name, value)
+    found[SOCKET] = f"{folder}/door"
+    return found
+
+
+def launching(hosts: str, agent: str) -> dict[str, str]:
+    """Return what mpirun reads, of Open MPI 4 and, by its PRRTE, of 5. `agent` is called as ssh
+    is."""
     wanted = {
-        "orte_default_hostfile": f"{folder}/hosts",
-        "plm_rsh_agent": here,
+        "orte_default_hostfile": hosts,
+        "plm_rsh_agent": agent,
         "plm_rsh_no_tree_spawn": "1",
         "orte_leave_session_attached": "1",
         "orte_do_not_resolve": "1",
+        **communicating(),
     }
-    if os.environ["MASTER_ADDR"].startswith("127."):
-        wanted |= {"oob_tcp_if_include": "lo", "btl_tcp_if_include": "lo"}
-    for name, value in wanted.items():
-        found.setdefault(f"OMPI_MCA_{name}", value)
-    found[SOCKET] = f"{folder}/door"
+    prrte = {
+        "prte_default_hostfile": hosts,
+        "plm_ssh_agent": agent,
+        "plm_ssh_no_tree_spawn": "1",
+        "prte_leave_session_attached": "1",
+    }
+    found = {f"OMPI_MCA_{name}": value for name, value in wanted.items()}
+    return found | {f"PRTE_MCA_{name}": value for name, value in prrte.items()}
+
+
+def communicating() -> dict[str, str]:
+    """Return how processes talk where several tasks share a machine. Its collectives by hosts
+    (coll_han) take such tasks for one host and for several at once, and then wait for ever."""
+    local = os.environ["MASTER_ADDR"].startswith("127.")
+    found = {"oob_tcp_if_include": "lo", "btl_tcp_if_include": "lo"} if local else {}
+    if local or int(os.environ["STOKER_TASKS"]) > int(os.environ["STOKER_NODE_COUNT"]):
+        found["coll"] = "^han"
     return found
 
 
@@ -345,8 +367,9 @@ def serve() -> int:
 
 def serve_lead(channel: Channel, shared: str) -> int:
     """Run what rank 0 sends. `shared` is this rank's folder of shared memory: those of two ranks on
-    one host would have the same names in one folder (mca_btl_vader)."""
-    os.environ.setdefault("OMPI_MCA_btl_vader_backing_directory", shared)
+    one host would have the same names in one folder."""
+    for component in ("vader", "sm"):  # Open MPI 4 and 5
+        os.environ.setdefault(f"OMPI_MCA_btl_{component}_backing_directory", shared)
     try:
         running = threading.Semaphore(STARTS_MAX)
         while (message := channel.receive()) is not None:

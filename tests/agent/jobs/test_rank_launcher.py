@@ -136,6 +136,7 @@ def variables(rank: int, port: int, **more: str) -> dict[str, str]:
         "STOKER_LAUNCH_KEY": "k" * 32,
         "STOKER_RANK": str(rank),
         "STOKER_TASKS": "3",
+        "STOKER_NODE_COUNT": "3",
         "STOKER_SLOTS": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
@@ -168,6 +169,28 @@ def test_rank_0_starts_programs_in_the_others_and_is_told_how_they_end(tmp_path:
     assert lead.returncode == 5
     assert [rank.wait(LIMIT_S) for rank in ranks] == [0, 0], "rank 0 has said that it is done"
     assert [rank.communicate()[0] for rank in ranks] == ["", "rank 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("place", "nodes", "told"),
+    [("127.0.0.1", "3", "lo ^han"), ("192.0.2.7", "2", "- ^han"), ("192.0.2.7", "3", "- -")],
+)
+def test_open_mpi_is_told_where_tasks_share_a_machine(
+    monkeypatch: pytest.MonkeyPatch, place: str, nodes: str, told: str
+) -> None:
+    for name, value in (
+        ("MASTER_ADDR", place),
+        ("STOKER_NODE_COUNT", nodes),
+        ("STOKER_TASKS", "3"),
+    ):
+        monkeypatch.setenv(name, value)
+    found = rank_launcher.launching("/hosts", "/agent start")
+    shared = [found.get(f"OMPI_MCA_{name}", "-") for name in ("btl_tcp_if_include", "coll")]
+    assert " ".join(shared) == told
+    # Open MPI 4 and 5 have names of their own for who starts processes, and where.
+    assert found["OMPI_MCA_plm_rsh_agent"] == found["PRTE_MCA_plm_ssh_agent"] == "/agent start"
+    hosts = "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"
+    assert [found[name] for name in hosts] == ["/hosts", "/hosts"]
 
 
 def test_ranks_end_when_rank_0_is_gone(tmp_path: Path) -> None:
