@@ -49,17 +49,33 @@ async def numbers(
 
 async def _named(client: Client, name: str, states: Sequence[str]) -> list[int]:
     """The user's jobs of this name: those in `states`, else those that are not over, else the
-    newest one."""
+    newest one, with all jobs of its array if it is of one."""
     request = schema.ListRequest(user=client.user, states=tuple(states) or OPEN, limit=LIST_MAX)  # type: ignore[arg-type]
     if found := await _matches(client, request, name):
         return found
-    newest = [] if states else await _matches(client, replace(request, states=()), name)
+    newest = [] if states else await _newest(client, replace(request, states=()), name)
     if newest:
-        return newest[:1]
+        return newest
     raise NotFound(
         f"no job of {client.user} is named {name!r}",
         hint="a job is named by its number, 1,4-6, 1-10:2, `last`, `all`, `@me` or its --name",
     )
+
+
+async def _newest(client: Client, request: schema.ListRequest, name: str) -> list[int]:
+    """The newest job of a name, or those of the array that it is of."""
+    found: list[int] = []
+    first, looked = None, 0
+    async for job in client.list_all(request):
+        looked += 1
+        if found and (first is None or job.job < first):
+            break
+        if job.name == name:
+            found.append(job.job)
+            first = job.array.first if job.array is not None else None
+        if looked == NAMES_AMONG:
+            break
+    return found
 
 
 async def _matches(client: Client, request: schema.ListRequest, name: str) -> list[int]:

@@ -43,7 +43,10 @@ def context_list_command() -> None:
 
     path = context.saved_path(os.environ)
     used = context.read_saved(path) if path.exists() else None
-    for name in saved_contexts.names(os.environ):
+    known = saved_contexts.names(os.environ)
+    if not known:
+        click.echo("no context is saved; to save the one in use: stoker context save NAME")
+    for name in known:
         each = saved_contexts.load(name, os.environ)
         mark = "*" if each == used else " "
         click.echo(text.clean(f"{mark} {name}  {each.url}  {each.user}"))

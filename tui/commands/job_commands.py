@@ -16,6 +16,7 @@ import click
 
 from stoker.tui.commands.replies import call, show, show_read
 from stoker.tui.options import completion, selectors
+from stoker.tui.options.job_states import JOB_STATES, JobStates
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import nouns, tables, text
@@ -23,18 +24,6 @@ from stoker.tui.render import nouns, tables, text
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
     from stoker.tui.render.columns import Row
-
-JOB_STATES = (
-    "pending",
-    "starting",
-    "running",
-    "stopping",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "timeout",
-    "lost",
-)
 
 
 @click.command("jobs")
@@ -44,13 +33,17 @@ JOB_STATES = (
 @click.option("--all", "everything", is_flag=True, help="List every known job.")
 @click.option("-r", "--array", "each", is_flag=True, help="List each job of an array in its row.")
 @click.option(
-    "--user", default="", help="List jobs of this user, as an administrator, or only your own: @me."
+    "-u",
+    "--user",
+    default="",
+    help="List jobs of this user, as an administrator, or only your own: @me.",
 )
 @click.option(
+    "-t",
     "--status",
     multiple=True,
-    type=click.Choice(JOB_STATES),
-    help="List only these states; repeatable.",
+    type=JobStates(),
+    help="List only these states, by stoker's words or Slurm's codes: running,pd.",
 )
 @click.option(
     "--state", metavar="DIR", help="State folder of the node; a job's state works as --status."
@@ -63,7 +56,7 @@ def jobs_command(
     everything: bool,
     each: bool,
     user: str,
-    status: Sequence[str],
+    status: Sequence[tuple[str, ...]],
     state: str | None,
     output: tables.Output,
     reads: ReadChoice,
@@ -75,11 +68,12 @@ def jobs_command(
     """
     from stoker.tui.calls import job_calls
 
+    states = [each for several in status for each in several]
     if state in JOB_STATES:  # people who mean --status write --state
-        status, state = (*status, state), None
+        states, state = [*states, state], None
     most = None if everything else limit
     arrays = output in ("table", "wide") and not each
-    request = job_calls.jobs(state, reads, states=status, user=user, limit=most, arrays=arrays)
+    request = job_calls.jobs(state, reads, states=states, user=user, limit=most, arrays=arrays)
     read = call(request)
     show_read(nouns.JOBS, read, output, reads)
 
@@ -197,7 +191,7 @@ def wait_command(
         show(nouns.JOBS, rows, output)
     for row in rows:
         if output in ("table", "wide"):
-            click.echo(f"job {row['job']}: {text.clean(report.ending(row))}")
+            click.echo(f"job {row['job']}: {text.clean(report.end_and_reason(row))}")
     sys.exit(code)
 
 

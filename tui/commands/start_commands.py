@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from stoker.tui.commands.replies import call, show
 from stoker.tui.options.job_options import job_options, request, say_in_flags
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import nouns, tables, text
+
+if TYPE_CHECKING:
+    from stoker.tui.options.script_options import Directive
 
 T = TypeVar("T")
 COMMAND = {"allow_interspersed_args": False}
@@ -35,7 +38,18 @@ class ScriptCommand(click.Command):
         found = script_options.read(argv[0]) if argv else []
         if found and "/" not in argv[0]:  # it was found in this folder, and not in the job's PATH
             args = [*args[: len(args) - len(argv)], f"./{argv[0]}", *argv[1:]]
-        return super().parse_args(ctx, [*found, *args])
+        for directive in found:
+            self._check(directive, ctx)
+        flags = [flag for directive in found for flag in directive.flags]
+        return super().parse_args(ctx, [*flags, *args])
+
+    def _check(self, directive: Directive, ctx: click.Context) -> None:
+        """Raise UsageError that names the line of a script whose flags are wrong."""
+        alone = click.Context(self, ctx.parent, ctx.info_name)
+        try:
+            super().parse_args(alone, [*directive.flags, "program"])
+        except click.UsageError as error:
+            raise click.UsageError(f"{directive.where} {error.format_message()}", ctx) from None
 
 
 @click.command("run", cls=ScriptCommand, context_settings=COMMAND)

@@ -141,6 +141,11 @@ def indexes(text: str, what: str) -> tuple[int, ...]:
     for part in text.split(",") if text else ():
         match = _INDEXES.fullmatch(part.strip())
         if match is None:
+            if "%" in part:
+                raise BadRequest(
+                    f"{what} {text!r}: no limit of how many run at a time is taken",
+                    hint="set the limit of a queue: stoker queue quota",
+                )
             raise BadRequest(f"{what} {text!r} is not a list such as 0-9, 0-9:2 or 1,5")
         first = int(match[1])
         last = int(match[2]) if match[2] else first

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.native.errors import BadRequest
 
@@ -19,8 +20,15 @@ HEAD_BYTES = 64 * 1024
 Flags = list[str]
 
 
-def read(program: str) -> Flags:
-    """Return the flags that a script's directives are; none where the program is no script."""
+class Directive(NamedTuple):
+    """One line of options: its place, as messages name it, and the flags that it stands for."""
+
+    where: str
+    flags: Flags
+
+
+def read(program: str) -> list[Directive]:
+    """Return a script's directives; none where the program is no script."""
     try:
         with Path(program).open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -28,17 +36,18 @@ def read(program: str) -> Flags:
         return []
     if not head.startswith(b"#!"):
         return []
-    return flags(program, head.decode(errors="replace"))
+    return directives(program, head.decode(errors="replace"))
 
 
-def flags(name: str, head: str) -> Flags:
-    """Return the flags of the directives before the first command; BadRequest names the line."""
-    found: Flags = []
+def directives(name: str, head: str) -> list[Directive]:
+    """Return the directives before the first command; BadRequest names the line."""
+    found: list[Directive] = []
     seen: dict[str, str] = {}
     for number, word, rest in _directives(head):
         try:
             words = shlex.split(rest, comments=True)
-            found += words if word == "#STOKER" else _slurm(words, seen)
+            flags = words if word == "#STOKER" else list(_slurm(words, seen))
+            found.append(Directive(f"{name}:{number}: {word}", flags))
             _check_shares(seen)
         except (BadRequest, ValueError) as error:
             hint = error.hint if isinstance(error, BadRequest) else ""

@@ -91,6 +91,14 @@ def ending(job: Object) -> str:
     return str(job["state"])
 
 
+def end_and_reason(job: Object) -> str:
+    """A job's end with its reason, unless that is what the end says itself: of one that could not
+    be started, was cancelled, or was killed for what it used."""
+    told, reason = ending(job), str(job.get("reason") or "")
+    plain = job.get("exit_code") is not None or reason in told
+    return told if plain else f"{told}: {reason}"
+
+
 ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
 """The names of a job's `device_kind` in a report."""
 

@@ -79,6 +79,16 @@ def test_a_name_is_of_those_that_are_not_over_and_else_of_the_newest(node: LiveN
     assert node.stoker("rm", "train").stdout.count(b" is removed") == 2
 
 
+def test_the_name_of_an_array_that_is_over_means_all_its_jobs(node: LiveNode) -> None:
+    words = ("submit", "--name", "sweep", "--array")
+    node.stoker(*words, "0-1", "--", "true")
+    second = node.stoker(*words, "0-2", "--", "true").stdout.decode().strip()
+    node.stoker("wait", second)
+    first, last = map(int, second.split("-"))
+    named = node.stoker("job", "sweep", "-o", "name").stdout.decode().split()
+    assert sorted(map(int, named)) == list(range(first, last + 1))
+
+
 def test_me_leaves_the_jobs_of_others_alone(node: LiveNode, tmp_path: Path) -> None:
     theirs, mine = of_alice(node, tmp_path), [held(node), held(node)]
     assert cancelled(node, "@me") == mine

@@ -346,6 +346,38 @@ def test_an_array_is_one_row_to_a_person_and_its_jobs_to_a_program(fakes: Any, n
     assert re.search(rb"^ 14 ", stoker(node, "jobs", "-r").stdout, re.M)
 
 
+def test_states_are_listed_by_words_or_codes(fakes: Any, node: Any) -> None:
+    node.answers["job.list"] = lambda asked: {"schema": "stoker/v1", "jobs": [], "next": None}
+    assert stoker(node, "jobs", "-t", "PD,R", "--status", "lost").stdout == b"no jobs\n"
+    assert node.seen[-1][1]["states"] == ["pending", "running", "lost"]
+    done = stoker(node, "jobs", "--status", "PX")
+    assert done.returncode == 2 and b"'PX' is none of pending" in done.stderr
+
+
+def test_a_wrong_option_in_a_script_is_named_with_its_line(node: Any, tmp_path: Any) -> None:
+    script = tmp_path / "job.sh"
+    for line, said in (
+        ("#STOKER --name x --tiem 2h", "No such option '--tiem'"),
+        ("#STOKER --mem 4", "--mem '4' has no unit"),
+        ("#SBATCH --time=abc", "'abc'"),
+    ):
+        script.write_text(f"#!/bin/sh\n\n{line}\ntrue\n")
+        done = stoker(node, "submit", str(script))
+        told = " ".join(done.stderr.decode().split())
+        assert done.returncode == 2 and said in told, told
+        assert f"job.sh:3: {line.split()[0]} " in told, told
+
+
+def test_wait_says_why_a_job_could_not_be_started(fakes: Any, node: Any) -> None:
+    job = Job(fakes, node, "failed", reason="cannot start train.py: No such file or directory")
+    node.answers["job.list"] = lambda asked: {
+        "schema": "stoker/v1", "next": None, "jobs": [job.get({})],
+    }  # fmt: skip
+    assert b"job 5: failed: cannot start train.py: No such" in stoker(node, "wait", "5").stdout
+    job.view = {"exit_code": 3, "reason": "exit code 3"}
+    assert stoker(node, "wait", "5").stdout == b"job 5: failed, exit 3\n"
+
+
 def test_a_scheduler_that_knows_no_rows_of_arrays_lists_their_jobs(fakes: Any, node: Any) -> None:
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
         if "arrays" in asked:

@@ -109,6 +109,11 @@ def test_what_is_no_list_of_indexes_is_refused(text: str) -> None:
         quantity_parser.indexes(text, "--array")
 
 
+def test_a_limit_of_an_array_is_named_as_what_is_not_taken() -> None:
+    with pytest.raises(BadRequest, match="no limit of how many run at a time is taken"):
+        quantity_parser.indexes("0-3%2", "--array")
+
+
 def test_jobs_to_wait_for_and_whole_seconds() -> None:
     for text, jobs in (("7", (7,)), ("last, 9", ("last", 9)), ("4-6,2", (4, 5, 6, 2))):
         assert quantity_parser.jobs(text, "--after") == jobs

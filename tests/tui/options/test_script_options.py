@@ -14,7 +14,8 @@ from stoker.tui.options import script_options
 
 
 def flags(*lines: str) -> list[str]:
-    return script_options.flags("job.sh", "\n".join(("#!/bin/sh", *lines)))
+    found = script_options.directives("job.sh", "\n".join(("#!/bin/sh", *lines)))
+    return [flag for each in found for flag in each.flags]
 
 
 @pytest.mark.parametrize(
