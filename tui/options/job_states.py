@@ -35,7 +35,7 @@ OF_SLURM: Final = {
 """The states that codes and words of squeue stand for."""
 
 
-class JobStates(click.ParamType):
+class JobStates(click.ParamType[tuple[str, ...]]):
     """One state or several with commas, in any case."""
 
     name = "state"

@@ -20,6 +20,7 @@ def stoker(node: Any, *words: str, **env: str) -> subprocess.CompletedProcess[st
 
 
 def test_a_saved_context_is_listed_and_used(node: Any) -> None:
+    assert "no context is saved" in stoker(node, "list").stdout
     shown = stoker(node).stdout
     assert node.url in shown and "context.json" in shown
     assert "use it: stoker context use lab" in stoker(node, "save", "lab").stdout
