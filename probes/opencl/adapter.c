@@ -69,7 +69,7 @@ static void look(void)
  * timed. */
 static double untimed_part(void)
 {
-	return sk_cl->rate * (sk_cl->counted_ns + SK_CL_DRIVER_COST_NS);
+	return sk_cl->rate * (sk_cl->counted_ns + sk_cl->driver_ns);
 }
 
 /* The part of the budget that windows leave pays for the timing of single launches. */
@@ -114,7 +114,7 @@ static struct sk_tracer_call_costs costs(uint64_t now_ns)
 	    now_ns >= sk_cl->looked_ns + LOOK_NS)
 		look();
 	return (struct sk_tracer_call_costs){.calls_per_ns = sk_cl->rate,
-					     .timed_ns = sk_cl->counted_ns + SK_CL_DRIVER_COST_NS,
+					     .timed_ns = sk_cl->counted_ns + sk_cl->driver_ns,
 					     .counted_ns = sk_cl->counted_ns};
 }
 

@@ -47,7 +47,7 @@ void sk_cl_launch_measure_untimed(struct sk_cl_thread *thread, bool profiled)
 
 	if (each < 1000) /* otherwise the thread was pre-empted twice */
 		thread->untimed_cost_ns += ((int32_t)each - (int32_t)thread->untimed_cost_ns) / 4;
-	each = thread->untimed_cost_ns + (profiled ? SK_CL_DRIVER_COST_NS : 0);
+	each = thread->untimed_cost_ns + (profiled ? sk_cl->driver_ns : 0);
 	sk_tracer_add(&thread->base.shared->counters.tracer_ns, 1024 * each);
 }
 
@@ -107,10 +107,12 @@ static void pay(struct sk_cl_launch *launch, uint64_t returned_ns)
 		/* The time between two readings includes one reading. Every launch has two
 		 * readings, so the other one stands for it, and the driver's part is added. */
 		uint64_t each = launch->from_ns - launch->entered_ns + sk_cl_thread_now(thread) -
-				returned_ns + SK_CL_DRIVER_COST_NS;
+				returned_ns;
 
-		if (each < 20000) /* otherwise the thread was pre-empted */
+		if (each < 20000) { /* otherwise the thread was pre-empted */
+			each += sk_cl->driver_ns;
 			thread->hook_cost_ns += (int32_t)((int64_t)each - thread->hook_cost_ns) / 8;
+		}
 	}
 	thread->samples++;
 	thread->credit_ns -= thread->hook_cost_ns;

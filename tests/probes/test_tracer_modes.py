@@ -103,6 +103,24 @@ def wait_for_calls(view: SegmentView, more: int) -> None:
         time.sleep(0.001)
 
 
+def test_the_tracer_counts_what_the_drivers_stamps_take(
+    segments: Path, compiled: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver reads the clock four times for a launch with profiling. What that takes cannot be
+    measured inside of a call, and depends on the machine's clock, which is slow here: 2 us."""
+    slow = tmp_path / "slow_clock.so"
+    argv = ("cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", slow, HERE / "slow_clock.c")
+    subprocess.run(argv, check=True)
+    program = compiled("switch_program")
+    monkeypatch.setenv("LD_PRELOAD", str(slow))
+    with running(segments, "full", program) as process:
+        view = SegmentView(segments)
+        wait_for_calls(view, 2000)
+        each_ns = view.counter("tracer_ns") / calls(view)
+        finished(process)
+    assert each_ns > 4 * 2000
+
+
 # --- results --------------------------------------------------------------------------------------
 
 
