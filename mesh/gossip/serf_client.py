@@ -331,9 +331,7 @@ class SerfClient:
         record = msgspec.msgpack.decode(message, type=pending.record)
         pending.records.put_nowait(record)
         if isinstance(record, SerfQueryRecord) and record.type == "done":
-            self._pending = {
-                seq: each for seq, each in self._pending.items() if each is not pending
-            }
+            self._forget(pending)
 
     def _forget(self, ended: _Pending) -> None:
         self._pending = {seq: each for seq, each in self._pending.items() if each is not ended}
