@@ -140,8 +140,12 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
         show(nouns.JOBS, rows, output)
         return
     for row in rows:
-        words = "is being stopped" if row["changed"] else "was over already"
-        click.echo(f"job {row['job']} {words} ({row['state']})")
+        words = f"is being stopped ({row['state']})"
+        if not row["changed"]:
+            words = f"was over already ({row['state']})"
+        elif row["state"] == "cancelled":  # it had not begun
+            words = "is cancelled"
+        click.echo(f"job {row['job']} {words}")
     if not rows:
         click.echo("no job to stop")
 

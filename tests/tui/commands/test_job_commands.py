@@ -431,9 +431,12 @@ def test_wait_exits_as_the_job_or_gives_up(fakes: Any, node: Any) -> None:
 def test_cancel_says_what_became_of_each(fakes: Any, node: Any) -> None:
     jobs = [{"job": 5, "state": "stopping", "changed": True}]
     jobs += [{"job": 6, "state": "failed", "changed": False}]
+    jobs += [{"job": 7, "state": "cancelled", "changed": True}]
     node.answers["job.cancel"] = lambda asked: {"schema": "stoker/v1", "jobs": jobs}
     done = stoker(node, "cancel", "5-6", "--reason", "too slow")
-    assert done.stdout == (b"job 5 is being stopped (stopping)\njob 6 was over already (failed)\n")
+    assert done.stdout == (
+        b"job 5 is being stopped (stopping)\njob 6 was over already (failed)\njob 7 is cancelled\n"
+    )
     asked = {"select": "5-6", "reason": "too slow", "before": None}
     assert node.seen[-1][1] == {"schema": "stoker/v1", **asked}
 
