@@ -32,9 +32,9 @@ while True:
 
 def program(name: str, after: tuple[str, ...] = (), *, capless: bool = False) -> Program:
     argv = (sys.executable, "-S", "-E", "-c", CHILD, name)
-    return Program(
-        ProcessSpec(name, after, stop_s=3.0), argv, "notify", capless=capless, nofile=512
-    )
+    gap_s = float(os.environ.get("RESTART_GAP_S", processes.RESTART_GAP_S))
+    spec = ProcessSpec(name, after, stop_s=3.0, gap_s=gap_s)
+    return Program(spec, argv, "notify", capless=capless, nofile=512)
 
 
 TABLE = [
@@ -45,6 +45,4 @@ TABLE = [
 ]
 
 if __name__ == "__main__":
-    if "RESTART_GAP_S" in os.environ:
-        processes.RESTART_GAP_S = float(os.environ["RESTART_GAP_S"])
     supervisor.main(TABLE)
