@@ -63,6 +63,7 @@ soak: setup ## slow rounds against real processes, as root: minutes
 	@$(PY) -m tests.soak.arrays
 	@$(PY) -m tests.soak.slow_ranks
 	@$(PY) -m tests.soak.slow_ranks --neighbours 1 --runs 100
+	@$(PY) -m tests.soak.rank_ways
 	@$(PY) -m tests.soak.long_rounds
 
 prometheus-check: setup ## unpack the distribution's Prometheus, let it scrape a simulated node

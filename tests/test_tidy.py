@@ -52,6 +52,7 @@ ACROSS = {
     "tests/product/test_prometheus.py": "the metrics page of a live node, and Prometheus",
     "tests/product/test_recordings.py": "recordings of a whole node, made, shared and replayed",
     "tests/product/test_gang_ranks.py": "late ranks of gangs over several real nodes",
+    "tests/product/test_launchers.py": "gangs under torchrun and Open MPI 5",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_node_removal.py": "nodes that leave three schedulers for good",
     "tests/product/test_numa.py": "the binding of jobs, from the command line to what they see",

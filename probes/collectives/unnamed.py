@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why no rank of a job is named as slow: each condition of a name that does not hold, with the
-figures on both sides.
+"""The reasons for which no rank of a job is named as slow: each condition of a name that does not
+hold, with the figures on both sides.
 
 Pure. The rule is `stoker.native.slow_rank`; a test holds that these conditions come to its verdict.
 """

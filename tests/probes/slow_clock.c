@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For LD_PRELOAD: the system's clock as it is with a slow source. A reading takes 2 us longer. */
+/* This library for LD_PRELOAD makes each reading of the system's clock take 2 us longer, as a slow
+ * source does. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <time.h>
