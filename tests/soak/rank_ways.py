@@ -34,8 +34,8 @@ RANKS, PLANTED = 4, 2
 
 @dataclass(frozen=True)
 class Way:
-    """How ranks meet, and what the planted one has more to do; `longer` is the part by which its
-    own time is longer, None where only the program itself could tell."""
+    """A way in which ranks meet, and what the planted one has more to do; `longer` is the part by
+    which its own time is longer, None where only the program itself could tell."""
 
     meeting: str
     extra: str
@@ -64,7 +64,7 @@ UNTOLD = ("asking",)
 
 @dataclass(frozen=True)
 class Run:
-    """What the report of one job said."""
+    """One job: the ranks that its report named."""
 
     way: Way
     planted: bool
