@@ -59,6 +59,8 @@ class GossipWatch:
         self.members = Membership("the agent has just begun")
         self.counters: Counter[str] = Counter()
         self._client: SerfClient | None = None
+        self._unwritten = False
+        """True if members have changed since they were written down."""
         self._fetched_s = -FETCH_AGAIN_S
         self._read_s = 0.0
         seen = member_list.read_seen(setting.state).items()
@@ -130,9 +132,8 @@ class GossipWatch:
         self._read_s = time.monotonic()
 
     def _note(self, changes: list[MemberChange]) -> None:
-        """Count and log what changed, and write down when."""
-        if changes:
-            member_list.write_seen(self._setting.state, self.members.rows)
+        """Count and log what changed; the next look writes it down."""
+        self._unwritten = self._unwritten or bool(changes)
         for change in changes:
             if change.state == FAILED:
                 self.counters["gossip_failed"] += 1
@@ -144,6 +145,10 @@ class GossipWatch:
     async def _look(self, client: SerfClient) -> None:
         if time.monotonic() - self._read_s >= READ_AGAIN_S:
             await self._read(client)
+        if self._unwritten:
+            self._unwritten = False
+            rows = dict(self.members.rows)
+            await asyncio.to_thread(member_list.write_seen, self._setting.state, rows)
         await self._look_at_keys()
 
     async def _look_at_keys(self) -> None:

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
+from stoker.agent.commands import node_commands
 from stoker.agent.commands.node_commands import parse_size
-from stoker.agent.state import node_labels, state_folder
+from stoker.agent.state import gossip_files, node_labels, state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_port, lock, startup
+from stoker.agent.supervise import broker_port, lock, process_table, startup
 from stoker.mesh.identity import identity
 
 STOKER = Path(sys.executable).with_name("stoker")
@@ -452,3 +454,26 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_size(text)
+
+
+def test_a_host_without_serf_says_so_once_and_is_up(
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = state_folder.load(where)
+    reached = msgspec.structs.replace(alone, address="127.0.0.2")
+
+    def warned(cluster: state_folder.ClusterFile) -> list[str]:
+        node_commands._print_started(startup.StartedNode(where, cluster, 1, {}, ""))
+        said = capsys.readouterr()
+        assert said.out.startswith("stoker is up: ")
+        return said.err.splitlines()
+
+    monkeypatch.setattr(gossip_files, "program", lambda: None)
+    assert warned(alone) == [], "it takes no other hosts"
+    assert warned(reached) == [
+        "stoker: this host is no member of the gossip mesh: serf is not installed on this host"
+    ]
+    names = {each.spec.name for each in process_table.programs(where, reached, allow_root=False)}
+    assert "serf" not in names
+    (where.root / "config.toml").write_text("[gossip]\nenabled = false\n")
+    assert warned(reached) == [], "it was turned off"
