@@ -24,7 +24,6 @@ FILE_BYTES_MAX = 64 * 1024
 LOOPBACK = "127.0.0.1"
 CERTIFICATE = "broker.crt"
 """The name of the file with the broker's certificate."""
-NO_NODE = "no stoker node found: start one with `stoker up` or pass --state"
 
 
 class SavedContext(msgspec.Struct, frozen=True):
@@ -163,7 +162,8 @@ def run_folders(state: Path) -> tuple[Path, ...]:
 def _of_state(state: Path) -> Context:
     endpoint = _endpoint(state)
     if endpoint is None:
-        raise NotFound(NO_NODE)
+        hint = "start one with `stoker up` or pass --state"
+        raise NotFound(f"no stoker node found in {state}: {hint}")
     certificate = Path(endpoint.certificate)
     user = _login()
     keys = state / "keys"

@@ -64,7 +64,9 @@ def test_the_named_state_wins_over_everything(place: Path) -> None:
 
 def test_a_named_state_without_a_node_is_not_replaced_by_another(place: Path) -> None:
     make_node(place, "default", "user-alice")
-    with pytest.raises(NotFound, match=r"no stoker node found: start one with `stoker up`"):
+    with pytest.raises(
+        NotFound, match=r"no stoker node found in \S*empty: start one with `stoker up`"
+    ):
         context.find(str(place / "empty"), {})
 
 

@@ -266,9 +266,9 @@ def test_no_node_is_one_line(tmp_path: Any) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert (
-        done.stderr == b"stoker: no stoker node found: start one with `stoker up` or pass --state\n"
-    )
+    place = str(tmp_path / "none")
+    said = f"stoker: no stoker node found in {place}: start one with `stoker up` or pass --state\n"
+    assert done.stderr.decode() == said
 
 
 def test_submit_prints_the_number_or_the_object(fakes: Any, node: Any) -> None:
