@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs about the gossip mesh say: rows, steps, and who lacks a key."""
+"""The verbs about the gossip mesh tell rows, steps, and who lacks a key."""
 
 from __future__ import annotations
 
