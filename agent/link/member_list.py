@@ -20,7 +20,7 @@ from stoker.mesh.gossip.membership import FAILED, KnownMember
 from stoker.mesh.gossip.network_coordinate import round_trip_s
 from stoker.mesh.gossip.serf_client import SerfClient
 from stoker.mesh.gossip.serf_config import KEYS_TAG
-from stoker.mesh.gossip.serf_records import SerfCoordinate, SerfMember
+from stoker.mesh.gossip.serf_records import SerfMember
 from stoker.native import durable_file
 from stoker.native.errors import StokerError, Unavailable
 
@@ -78,15 +78,17 @@ async def connect(where: StateFolder) -> SerfClient:
 
 async def listed(where: StateFolder) -> list[MeshMember]:
     """Return all members by name, failed ones first; Unavailable if the Serf agent does not run."""
-    client = await connect(where)
+    client, here = await connect(where), state_folder.load(where).node
     try:
         members = await client.members()
-        own = await client.coordinate(state_folder.load(where).node)
+        own = await client.coordinate(here)
         found = {each.name: await client.coordinate(each.name) for each in members}
     finally:
         await client.close()
     seen = read_seen(where)
-    rows = [_row(each, own, found[each.name], seen.get(each.name)) for each in members]
+    rtt_s = {name: round_trip_s(own, coordinate) for name, coordinate in found.items()}
+    rtt_s[here] = 0.0
+    rows = [_row(each, rtt_s[each.name], seen.get(each.name)) for each in members]
     return sorted(rows, key=lambda row: (row.state != FAILED, row.name))
 
 
@@ -99,18 +101,13 @@ async def forget(where: StateFolder, name: str) -> None:
         await client.close()
 
 
-def _row(
-    member: SerfMember,
-    own: SerfCoordinate | None,
-    coordinate: SerfCoordinate | None,
-    seen: SeenMember | None,
-) -> MeshMember:
+def _row(member: SerfMember, rtt_s: float | None, seen: SeenMember | None) -> MeshMember:
     known = seen is not None and seen.state == member.status
     return MeshMember(
         member.name,
         member.address,
         member.status,
-        round_trip_s(own, coordinate),
+        rtt_s,
         int(seen.since_s * 1e9) if seen is not None and known else None,
         tuple(filter(None, (member.tags or {}).get(KEYS_TAG, "").split(","))),
     )

@@ -41,7 +41,7 @@ async def test_failed_ones_come_first_with_distance_and_time(where: StateFolder)
     def coordinate(seq: int, asked: dict[str, str]) -> bytes:
         error = {"a": 0.1, "b": 0.2, "c": 1.5}[asked["Node"]]
         vec = {"a": [0.0], "b": [0.003], "c": [1.0]}[asked["Node"]]
-        coord = {"Vec": vec, "Error": error, "Adjustment": 0.0, "Height": 0.0}
+        coord = {"Vec": vec, "Error": error, "Adjustment": 0.0, "Height": 0.001}
         return header(seq) + body({"Coord": coord, "Ok": True})
 
     member_list.write_seen(
@@ -62,13 +62,13 @@ async def test_failed_ones_come_first_with_distance_and_time(where: StateFolder)
         ("a", "alive"),
         ("b", "alive"),
     ]
-    assert [row.rtt_s for row in rows] == [None, 0.0, 0.003]
+    assert [row.rtt_s for row in rows] == [None, 0.0, 0.005]
     assert [row.since_ns for row in rows] == [None, None, 2_000_000_000]
     assert [row.keys for row in rows] == [(), ("k1", "k2"), ()]
     heads, failed, *_, last = member_list.lines(rows, wide=True)
     assert heads.split() == ["NAME", "ADDRESS", "STATE", "RTT", "SINCE", "KEYS"]
     assert failed.split()[:5] == ["c", "127.0.0.1", "failed", "-", "-"]
-    assert "3.00 ms" in last
+    assert "5.00 ms" in last
     assert all("k1" not in line for line in member_list.lines(rows, wide=False))
 
 
