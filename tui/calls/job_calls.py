@@ -73,12 +73,26 @@ async def _listed(client: Client, request: schema.ListRequest, limit: int | None
     return ReadRows(rows[:limit], position)
 
 
+def of_many(numbers: list[int], most: int | None) -> list[int]:
+    """The jobs of a selection that have a page, which are the oldest if there are too many."""
+    if most is None or len(numbers) <= most:
+        return numbers
+    left = len(numbers) - most
+    attachment.warn(f"the first {most} jobs; {left:,} more are selected: -o jsonl tells of all")
+    return sorted(numbers)[:most]
+
+
 async def job_objects(
-    state: str | None, selector: Selector, words: str, rank: int | None = None
+    state: str | None,
+    selector: Selector,
+    words: str,
+    rank: int | None = None,
+    most: int | None = None,
 ) -> list[Row]:
     """Each selected job with its trace, its devices and what its node lacks; of a gang the trace
     of one rank, or that of rank 0 with the device time of all."""
-    async with _selected(state, selector, words) as (client, numbers):
+    async with _selected(state, selector, words) as (client, selected):
+        numbers = of_many(selected, most)
         found = [await client.get(number, trace=True, rank=rank or 0) for number in numbers]
         if rank is not None:
             for job in found:
@@ -172,9 +186,12 @@ async def wait(
         return code, [views.part(view) for view in ended]
 
 
-async def explain(state: str | None, selector: Selector, words: str, rank: int = 0) -> list[Row]:
+async def explain(
+    state: str | None, selector: Selector, words: str, rank: int = 0, most: int | None = None
+) -> list[Row]:
     """The explanation of each selected job, with the efficiency of those that were started."""
-    async with _selected(state, selector, words) as (client, numbers):
+    async with _selected(state, selector, words) as (client, selected):
+        numbers = of_many(selected, most)
         return [await _explained(client, number, rank) for number in numbers]
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
     from stoker.tui.render.columns import Row
 
+PAGES_MAX = 20
+"""The most jobs that `job` and `explain` print a page of: an array may have thousands."""
+
 
 @click.command("jobs")
 @click.option(
@@ -90,7 +93,8 @@ def job_command(selector: str, state: str | None, output: tables.Output, rank: i
     """
     from stoker.tui.calls import job_calls
 
-    rows = call(job_calls.job_objects(state, selectors.parse(selector), selector, rank))
+    chosen, most = selectors.parse(selector), _pages(output)
+    rows = call(job_calls.job_objects(state, chosen, selector, rank, most))
     if output in ("table", "wide"):
         text.show("\n\n".join(_report(row) for row in rows) + "\n")
     else:
@@ -209,7 +213,8 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
     from stoker.tui.calls import job_calls
     from stoker.tui.render import explain
 
-    rows = call(job_calls.explain(state, selectors.parse(selector), selector, rank))
+    chosen, most = selectors.parse(selector), _pages(output)
+    rows = call(job_calls.explain(state, chosen, selector, rank, most))
     now_ns, width = time.time_ns(), text.page(sys.stdout)
     if output in ("table", "wide"):
         text.show(
@@ -217,6 +222,11 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
         )
     else:
         show(nouns.JOBS, rows, output, alone=True)
+
+
+def _pages(output: tables.Output) -> int | None:
+    """The most jobs of which each has a page; the forms for programs have all."""
+    return PAGES_MAX if output in ("table", "wide") else None
 
 
 def _report(row: Row) -> str:

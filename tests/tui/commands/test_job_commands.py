@@ -346,6 +346,19 @@ def test_an_array_is_one_row_to_a_person_and_its_jobs_to_a_program(fakes: Any, n
     assert re.search(rb"^ 14 ", stoker(node, "jobs", "-r").stdout, re.M)
 
 
+def test_of_many_jobs_the_oldest_have_a_page_and_the_rest_are_counted(
+    fakes: Any, node: Any
+) -> None:
+    Job(fakes, node)
+    done = stoker(node, "explain", "1-2500")
+    asked = [asked["job"] for verb, asked in node.seen if verb == "job.explain"]
+    assert asked == list(range(1, 21))
+    assert b"the first 20 jobs; 2,480 more are selected: -o jsonl" in done.stderr
+    node.seen.clear()
+    stoker(node, "explain", "1-21", "-o", "jsonl")
+    assert sum(verb == "job.explain" for verb, _ in node.seen) == 21
+
+
 def test_states_are_listed_by_words_or_codes(fakes: Any, node: Any) -> None:
     node.answers["job.list"] = lambda asked: {"schema": "stoker/v1", "jobs": [], "next": None}
     assert stoker(node, "jobs", "-t", "PD,R", "--status", "lost").stdout == b"no jobs\n"
