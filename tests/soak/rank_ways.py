@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that meet in many ways, of which one has more to do in one of several: who is named?
 
-    python -m tests.soak.rank_ways [--neighbours 1] [--rounds 100]        (make soak)
+    python -m tests.soak.rank_ways [--neighbours 1] [--rounds 100] [--mpi FOLDER]     (make soak)
 
-Runs each way as a job of a live node, with a planted rank and without one, alone and beside
-neighbours. Writes docs/measurements/rank-ways.md, and exits with 1 if the planted rank was not
-named, or another one was, or by a part that is off by more than 5 points where that is known.
-Needs root and Open MPI.
+Runs each way as a job of a live node beside neighbours, with a planted rank and without one. Writes
+docs/measurements/rank-ways.md, or rank-ways-other-mpi.md with mpirun and mpicc of FOLDER, and exits
+with 1 if the planted rank was not named, or another one was, or by a part that is off by more than
+5 points where that is known. Needs root and Open MPI.
 """
 
 from __future__ import annotations
@@ -90,10 +90,11 @@ class Run:
         return ", ".join(parts) or "nobody"
 
 
-def run(node: LiveNode, program: str, way: Way, rounds: int, *, planted: bool) -> Run:
+def run(node: LiveNode, program: str, way: Way, told: argparse.Namespace, *, planted: bool) -> Run:
     rank = PLANTED if planted else -1
-    argv = (way.meeting, way.extra, str(ITERATIONS), str(rounds), str(rank))
-    job = node.submit(*MPIRUN, str(RANKS), program, *argv, gpu_milli=1000, trace="full")
+    argv = (way.meeting, way.extra, str(ITERATIONS), str(told.rounds), str(rank))
+    mpirun = (told.mpi + MPIRUN[0], *MPIRUN[1:], str(RANKS))
+    job = node.submit(*mpirun, program, *argv, gpu_milli=1000, trace="full")
     view = node.wait(job, trace=True)
     if view.state != "succeeded" or view.trace is None:
         raise SystemExit(f"job {job}: {view.reason} {view.trace_absent}")
@@ -105,22 +106,29 @@ def run(node: LiveNode, program: str, way: Way, rounds: int, *, planted: bool) -
     )  # fmt: skip
 
 
-def built(folder: Path) -> str:
+def built(folder: Path, mpi: str) -> str:
     program = folder / "rank_ways"
     source = Path(__file__).with_suffix(".c")
-    subprocess.run(["mpicc", "-O1", "-Wall", "-Werror", "-o", program, source], check=True)
+    subprocess.run([f"{mpi}mpicc", "-O1", "-Wall", "-Werror", "-o", program, source], check=True)
     return str(program)
 
 
+def version(mpi: str) -> str:
+    done = subprocess.run([f"{mpi}mpirun", "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0].replace("mpirun (Open MPI)", "Open MPI")
+
+
 def page(runs: list[tuple[Run, ...]], told: argparse.Namespace, loads: tuple[float, float]) -> str:
+    options = f"--rounds {told.rounds} --neighbours {told.neighbours}"
+    options += " --mpi FOLDER" if told.mpi else ""
     beside = f" beside {told.neighbours} spinning of another user" if told.neighbours else ""
     lines = [
         "# Ranks that meet in many ways",
         "",
-        f"`python -m tests.soak.rank_ways --rounds {told.rounds} --neighbours {told.neighbours}` on"
-        f" {os.cpu_count()} CPUs{beside}, load {loads[0]:.1f} before and {loads[1]:.1f} after it.",
-        f"{RANKS} ranks of Open MPI compute and meet, {told.rounds} rounds a job. Rank {PLANTED}"
-        " has more to do, or nobody has.",
+        f"`python -m tests.soak.rank_ways {options}` on {os.cpu_count()} CPUs{beside},"
+        f" load {loads[0]:.1f} before and {loads[1]:.1f} after it.",
+        f"{RANKS} ranks of {version(told.mpi)} compute and meet, {told.rounds} rounds a job."
+        f" Rank {PLANTED} has more to do, or nobody has.",
         "",
         "| how they meet; what it has more to do | planted | named | nobody has: named | right |",
         "|---|---|---|---|---|",
@@ -138,7 +146,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--neighbours", type=int, default=1)
+    parser.add_argument("--mpi", default="")
     told = parser.parse_args()
+    record = RECORD.with_stem("rank-ways-other-mpi") if told.mpi else RECORD
+    told.mpi = f"{told.mpi}/" if told.mpi else ""
     load = os.getloadavg()[0]
     runs: list[tuple[Run, ...]] = []
     with (
@@ -146,13 +157,13 @@ def main() -> int:
         live_node("--root-jobs-as", "root") as node,
         neighbours(told.neighbours),
     ):
-        program = built(Path(folder))
+        program = built(Path(folder), told.mpi)
         wait_until(lambda: bool(node.ask(lambda client: client.devices()).devices), "a device")
         for way in WAYS:
             both = (True, False)
-            runs.append(tuple(run(node, program, way, told.rounds, planted=each) for each in both))
+            runs.append(tuple(run(node, program, way, told, planted=each) for each in both))
             print(way.text, *(each.said for each in runs[-1]), sep=": ", flush=True)
-    RECORD.write_text(page(runs, told, (load, os.getloadavg()[0])))
+    record.write_text(page(runs, told, (load, os.getloadavg()[0])))
     return 0 if all(each.right for pair in runs for each in pair) else 1
 
 
