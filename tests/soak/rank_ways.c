@@ -82,13 +82,10 @@ static void halo(void)
 	MPI_Waitall(4, asked, MPI_STATUSES_IGNORE);
 }
 
-/* What goes round is handed on when all before have worked on it, so one rank works at a time. */
+/* A token goes round and each rank works on it before it hands it on, so one works at a time. */
 static void chain(void)
 {
-	if (rank)
-		MPI_Send(&one, 1, MPI_DOUBLE, (rank + 1) % ranks, 0, MPI_COMM_WORLD);
-	else
-		MPI_Send(&one, 1, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);
+	MPI_Send(&one, 1, MPI_DOUBLE, (rank + 1) % ranks, 0, MPI_COMM_WORLD);
 	if (!rank)
 		MPI_Recv(&all, 1, MPI_DOUBLE, ranks - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
