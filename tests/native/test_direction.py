@@ -74,6 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     f"{SIM}/amdsmi": (f"{SIM}/card", f"{SIM}/node"),
     f"{SIM}/cuda": (f"{SIM}/card", f"{SIM}/node"),
     f"{SIM}/cupti": (f"{SIM}/cuda",),
+    f"{SIM}/date": (),
     f"{SIM}/levelzero": (f"{SIM}/card", f"{SIM}/node"),
     f"{SIM}/nccl": (f"{SIM}/cuda",),
     f"{SIM}/nvml": (f"{SIM}/card", f"{SIM}/node"),

@@ -177,7 +177,7 @@ async def test_text_that_json_cannot_hold_is_refused(node: Any) -> None:
 
 async def test_all_pages_are_read(node: Any) -> None:
     def page(asked: dict[str, Any]) -> dict[str, Any]:
-        newest = (asked["before"] or 6) - 1
+        newest = (asked.get("before") or 6) - 1
         jobs = [fakes.job_view(job) for job in (newest, newest - 1) if job > 0]
         return {"schema": "stoker/v1", "jobs": jobs, "next": newest - 1 if newest > 2 else None}
 
