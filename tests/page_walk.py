@@ -24,6 +24,7 @@ COLUMNS, ROWS = 80, 24
 PATIENCE_S = 60.0
 """The longest wait for a state that a reader sees by asking again."""
 CHANGES = (
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE"),
     (r"\d+(?:\.\d+)? (?:ns|us|ms|s)\b|\d+[mhd] \d\d[smh]\b", "TIME"),
     (r"\d+(?:\.\d+)? %", "N %"),
     (r"\b(pid|decision) \d+", r"\1 N"),

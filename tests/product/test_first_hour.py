@@ -124,8 +124,10 @@ def alice(mixed: LiveNode, public_folder: Path) -> Walker:
         "uid 65534": f"uid {OTHER.pw_uid}",
         "root": "alice",
         "vm": hosts_name(mixed),
+        "Jobs  REPLAY": "Jobs  SIM  REPLAY",
+        "on request: by…": "on request",  # an administrator's cancel is signed
     }
-    become = plain_user.become(OTHER.pw_uid, public_folder / "python", str(public_folder))
+    become = plain_user.become(OTHER.pw_uid, public_folder / "python", str(home))
     own = {"HOME": str(home), "USER": "alice", "NO_COLOR": "1", "PATH": VERBS}
     return Walker(kept | own, Path("/"), names, become)
 
