@@ -28,7 +28,7 @@ from fakes.ports import free_port
 from product_node import STOKER, LiveNode, wait_until
 from prometheus_client import parser
 
-from stoker.agent.export.dcgm_metrics import ROWS
+from stoker.agent.export.dcgm_metrics import ROWS, DcgmField
 from stoker.agent.state import metrics_config
 from stoker.agent.supervise import pids
 from stoker.native.errors import StokerError
@@ -100,6 +100,14 @@ def near(value: float) -> Any:
     return pytest.approx(value, rel=0.1, abs=3)
 
 
+def told_as(field: dict[str, Any], row: DcgmField) -> float:
+    """Return a value in the page's unit, rounded as the page rounds it.
+
+    Two equal readings would differ in their last bit if only one of them were rounded.
+    """
+    return round(float(field["value"]) / row.unit, 6)
+
+
 def address(node: LiveNode) -> str:
     told = metrics_config.serving(node.state)
     assert told is not None and told.address, told
@@ -137,7 +145,7 @@ def test_the_page_says_what_stoker_devices_says(node: LiveNode) -> None:
         found = {sample.labels["UUID"]: sample.value for sample in samples(text, name)}
         assert found.keys() == {id for id in before if "value" in before[id][row.field]}, row
         for id, value in found.items():
-            first, last = (each[id][row.field]["value"] / row.unit for each in (before, after))
+            first, last = (told_as(each[id][row.field], row) for each in (before, after))
             assert (first <= value <= last) if row.counter else (value == near(first)), (row, id)
         told += len(found)
     assert told > 15 * CARDS
