@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated administrator who changes the roster of a cluster while it works.
 
-He lets spare schedulers enter and others leave, at random moments, and knows only what he is told.
-Owns that he never goes below the schedulers of the genesis, so that one more may lose its memory.
+He lets spare schedulers enter and others leave, at random moments, and what he proposes may be of
+an old roster. Owns that the roster never has fewer schedulers than the genesis, whichever of his
+requests still counts: with three one may lose its memory, and each node knows one that stays.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from stoker.mesh.sim.scheduler_process import (
     post,
 )
 from stoker.mesh.sim.timeline import MS
+from stoker.native.errors import Unavailable
 
 NAME = "administrator"
 ASK_MS = (300, 2500)
@@ -45,6 +47,9 @@ class RosterChanger:
         self._asked = 0
         self._left: set[int] = set()
         """The schedulers that he let go; each enters once."""
+        self._open: dict[int, int] = {}
+        """The requests to let one go that may still be done, each with the number of schedulers
+        that have not refused it. What nobody answers stays open."""
         self._later(None)
 
     def _later(self, _: None) -> None:
@@ -56,7 +61,10 @@ class RosterChanger:
         change = self._drawn()
         if change is not None:
             self._asked += 1
-            post(SchedulerRequest(NAME, self._asked, _maker(change), self._told), self._schedulers)
+            request = SchedulerRequest(NAME, self._asked, _maker(change), self._told)
+            heard_by = post(request, self._schedulers)
+            if heard_by and not change.member.number:
+                self._open[self._asked] = heard_by
         self._later(None)
 
     def _drawn(self) -> RosterBlob | None:
@@ -68,7 +76,7 @@ class RosterChanger:
         there = [*roster_change.present(config.schedulers)]
         numbers = {each.number for each in there}
         new = [e for e in self._schedulers if e.number not in numbers | self._left]
-        if len(there) > self._kept and (not new or self._chance.random() < 0.5):
+        if self._may_let_go and (not new or self._chance.random() < 0.5):
             gone = self._chance.choice(there).number
             self._left.add(gone)
             return roster_change.leaving(config.schedulers, gone)
@@ -76,10 +84,27 @@ class RosterChanger:
             return None
         return RosterBlob(new[0].number - 1, RosterMember(new[0].number, new[0].signer.public))
 
+    @property
+    def _may_let_go(self) -> bool:
+        """True if enough would stay, also if all that is open would be done."""
+        newest = max(self._schedulers, key=lambda each: each.replica.state.index)
+        config = newest.replica.state.config
+        there = len([*roster_change.present(config.schedulers)]) if config is not None else 0
+        return there - len(self._open) > self._kept
+
     def _told(self, answered: SchedulerAnswer) -> None:
-        if isinstance(answered.value, AdminApplied):
+        value = answered.value
+        if isinstance(value, AdminApplied):
+            self._open.pop(answered.number, None)
             self.changes += 1
             self._around.story.tell("the roster changes at {}", answered.scheduler)
+        elif answered.number in self._open and type(value) is not Unavailable:
+            self._refused(answered.number)
+
+    def _refused(self, number: int) -> None:
+        self._open[number] -= 1
+        if not self._open[number]:
+            del self._open[number]
 
 
 def _maker(change: RosterBlob) -> Any:

@@ -112,7 +112,7 @@ class SimUser:
 
     def _post(self, number: int, make: Callable[[Any], events.Event]) -> bool:
         request = SchedulerRequest(self.name, number, make, self._take)
-        return post(request, self.schedulers)
+        return post(request, self.schedulers) > 0
 
     def _read_on(self, _: None) -> None:
         """Read some times in a row at a scheduler by chance."""

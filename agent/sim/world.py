@@ -40,6 +40,8 @@ MORE_NS = 14 * SECOND
 MORE_EACH = 4
 """Entries for each of which that lack, users submit one more job."""
 LOOK_NS = SECOND // 2
+SETTLE_NS = SECOND
+"""The time that the end of a program may take to be known everywhere."""
 REPLAY_EVERY = 8
 """Every so many seeds the whole log is replayed and compared with a snapshot and its tail."""
 ALONE, ALONE_EVERY = 9, 100
@@ -196,14 +198,22 @@ class World:
             if self.timeline.now < healed + MORE_NS:
                 self._wish_more()
             self.timeline.run(self.timeline.now + LOOK_NS)
-        if (
-            self.runs.active and self._is_settled()
-        ):  # a program that runs may take what it has left, and no more
+        if self.runs.active and self._settles():
             left = max(node.spawner.left_ns for node in self.nodes)
             self.timeline.run(self.timeline.now + left + LOOK_NS)
         if not self.is_over():
             self.runs.violations.append(f"{LIVENESS_NS // SECOND} s after all faults {self._why()}")
         self.timeline.run(max(self.timeline.now, LENGTH_NS))
+
+    def _settles(self) -> bool:
+        """True if nobody owes anything but programs that run: each may take what it has left.
+
+        The end of a program may be on its way to the log at this moment, so there are some looks.
+        """
+        until_ns = self.timeline.now + SETTLE_NS
+        while not self._is_settled() and self.timeline.now < until_ns:
+            self.timeline.run(self.timeline.now + SETTLE_NS // 20)
+        return self._is_settled()
 
     def _is_done(self) -> bool:
         return self.is_over() and len(self.audit.known) >= self._entries_min

@@ -423,7 +423,7 @@ class Replica:
         best, missing = self._peers.best(), self._tail.missing()
         if best is not None:
             self._leadership.role = "fetching"
-            self._peers.fetch(best[0], now)
+            self._peers.fetches.want(best[0], now)
         elif missing is not None:
             self._leadership.role = "repairing"
             self._repaired = missing
@@ -542,6 +542,7 @@ class Replica:
         self._peers.applied()
         self.nodes.forget(applied.departed)
         if applied.is_snapshot_point and not self._peers.alone:
+            self._peers.acknowledge()  # no disk may have a snapshot, and lack entries before it
             self._outbox.put(events.SaveSnapshot(self.state.snapshot()))
         if self._leadership.owns_term:
             entry, channels = held.opened.entry, self._leadership.channels

@@ -18,8 +18,8 @@ class RosterBook:
 
     def __init__(self, count: int) -> None:
         self._after: dict[bytes, Numbers] = {entries.NO_HASH: frozenset(range(1, count + 1))}
-        self.largest = count
-        """The most schedulers that any roster had."""
+        self.smallest = self.largest = count
+        """The fewest and the most schedulers that any roster had."""
 
     def note(self, opened: Opened) -> None:
         """Note an entry that a scheduler appends."""
@@ -30,6 +30,7 @@ class RosterBook:
                 numbers = _changed(numbers, blob)
                 break
         self._after[opened.hash] = numbers
+        self.smallest = min(self.smallest, len(numbers))
         self.largest = max(self.largest, len(numbers))
 
     def after(self, digest: bytes) -> Numbers:

@@ -471,10 +471,10 @@ class SchedulerProcess(SimProcess):
         self.start()
 
 
-def post(request: SchedulerRequest, schedulers: list[SchedulerProcess]) -> bool:
-    """Send a request to the schedulers that listen at this moment, as a broker does; False if none
-    does, which the broker says at once."""
+def post(request: SchedulerRequest, schedulers: list[SchedulerProcess]) -> int:
+    """Send a request to the schedulers that listen at this moment, as a broker does; return how
+    many do, since the broker says at once if none does."""
     listening = [each for each in schedulers if each._listens and each.alive]
     for each in listening:
         each.around.network.post(request.sender, each.name, each.take, request)
-    return bool(listening)
+    return len(listening)

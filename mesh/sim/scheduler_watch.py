@@ -42,7 +42,7 @@ class SchedulerWatch:
         self.ambush = Ambush()
         self._schedulers: list[AuditedScheduler] = []
         violated = log.violated
-        self._book = book = RosterBook(count)
+        self.book = book = RosterBook(count)
         self.authority = AuthorityAudit(violated, timeline, self._schedulers, count, book)
         self.durability = DurabilityAudit(violated, log, self._schedulers, book, opened)
         self.leases = LeaseAudit(violated, log, timeline)
@@ -112,7 +112,7 @@ class SchedulerWatch:
 
     def _append(self, scheduler: AuditedScheduler, effect: events.Append) -> None:
         opened = self._opened.unseal(0, effect.data)
-        self._book.note(opened)
+        self.book.note(opened)
         self.authority.appends(scheduler, opened)
         self.ambush.sent(scheduler.number, 0, effect)
 

@@ -26,8 +26,7 @@ class AnswerRight:
 
     def may_answer(self, now_ns: int) -> bool:
         """True if no other scheduler can lead now, so that an answer from here is the only one."""
-        peers = self._peers
-        return peers.alone or peers.pledges.hold(now_ns)
+        return self._peers.has_right(now_ns)
 
     def serves(self, now_ns: int) -> bool:
         """True if the state has everything that was acknowledged up to now."""

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import random
 
-from stoker.mesh.replica.peers.voter import Voter
+from stoker.mesh.replica.peers.voter import DRIFT_NS, PLEDGE_NS, Voter
 
 CAMPAIGN_NS = (50_000_000, 500_000_000)
 """After the leader's pledges ran out, a follower waits a random time between these two."""
 NEXT_NS = 200_000_000
 """After a leader has resigned, each further follower waits this much longer than the one before, so
 that they do not stand against each other."""
+
+TRIES = 3
+"""A candidate that has not won so often makes room: whoever pledged to it cannot stand meanwhile,
+and may be the only one whom a majority hears."""
+ROOM_NS = PLEDGE_NS + DRIFT_NS + CAMPAIGN_NS[1]
+"""The time for which it does: those who pledged last are free then, and one of them stands."""
 
 
 class Candidacy:
@@ -28,10 +34,22 @@ class Candidacy:
         self._number = number
         self._voter = voter
         self._due_ns: int | None = None
+        self._lost = 0
+        """The campaigns that were lost since the last one that was won."""
 
     def rest(self, now_ns: int) -> None:
         """Stand again only after a random time, so that two candidates do not meet for ever."""
         self._due_ns = now_ns + self._chance.randint(*CAMPAIGN_NS)
+
+    def lost(self, now_ns: int) -> None:
+        """Note that no majority pledged; each third time, leave the others room to stand."""
+        self._lost += 1
+        if self._lost % TRIES == 0:
+            self.rest(now_ns + ROOM_NS)
+
+    def won(self) -> None:
+        """Note that a majority pledged."""
+        self._lost = 0
 
     def stand_at(self, due_ns: int) -> None:
         """Stand at this moment, if the vote is free then."""

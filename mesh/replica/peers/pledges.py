@@ -3,11 +3,13 @@
 
 Without I/O; `now_ns` is CLOCK_BOOTTIME. Guarantees that a pledge ends at the moment of the request
 that it answers plus PLEDGE_NS, so that no delay of the answer lengthens it, and that they give no
-authority to a scheduler which is not in the roster at the end of its own chain.
+authority to a scheduler which is not in the roster at the end of its own chain, nor to one whose
+chain a voter knows to go on: the roster may have changed there.
 """
 
 from __future__ import annotations
 
+from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.wire.peer_messages import Pledge
@@ -31,6 +33,8 @@ class Pledges:
         self._counted_of = quorum.numbers
         """The schedulers of which `_until_ns` was counted."""
         self._sealed: dict[int, bytes] = {}
+        self._ends: dict[int, ChainPlace] = {}
+        """The end of the chain of each voter of this term, as it was with its newest pledge."""
 
     def begin(self, term: int) -> None:
         """Begin to collect for a term."""
@@ -39,6 +43,7 @@ class Pledges:
         self._is_early = False
         self._until.clear()
         self._sealed.clear()
+        self._ends.clear()
 
     def end(self) -> None:
         """Hold no pledge any more."""
@@ -92,6 +97,28 @@ class Pledges:
         by then.
         """
         return self.won_ns if self._is_early else self.won_ns - PLEDGE_NS
+
+    def names_end(self, voter: int, end: ChainPlace) -> None:
+        """Note the end of the chain that a voter has with its pledge."""
+        self._ends[voter] = end
+
+    def best(self, own: ChainPlace) -> tuple[int, ChainPlace] | None:
+        """Return the voter that holds a longer chain of a newer or equal term than one with this
+        end. Entries of the own term are not looked at: they are of this scheduler, and a voter may
+        read one in the log before its append is acknowledged.
+        """
+        ends = {voter: end for voter, end in self._ends.items() if end.term != self.term}
+        voter = max(ends, key=lambda each: ends[each].rank, default=0)
+        return (voter, ends[voter]) if voter and ends[voter].rank > own.rank else None
+
+    def right_ns(self, own: ChainPlace) -> int:
+        """Return the moment up to which this scheduler, with this end of its chain, has authority;
+        0 while a voter has more.
+
+        What it lacks may be a change of the roster that let voters of this one go. They are bound
+        to nobody who leads by the next roster, so their pledges exclude nobody.
+        """
+        return 0 if self.best(own) is not None else self.until_ns
 
     def since(self, stamp_ns: int) -> set[int]:
         """Return the voters that have pledged on a request of a later stamp than this one."""

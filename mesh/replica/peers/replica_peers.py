@@ -25,6 +25,7 @@ from stoker.mesh.replica.nodes.leadership import Leadership
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.peers.applicants import Applicants
 from stoker.mesh.replica.peers.candidacy import NEXT_NS, Candidacy
+from stoker.mesh.replica.peers.chain_fetches import ChainFetches
 from stoker.mesh.replica.peers.confirmation_delay import ConfirmationDelay
 from stoker.mesh.replica.peers.confirmations import Confirmations
 from stoker.mesh.replica.peers.durable_word import DurableWord
@@ -46,7 +47,6 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import peer_messages as wire
 from stoker.mesh.wire.peer_messages import (
-    Fetched,
     Held,
     Message,
     NotPledged,
@@ -61,8 +61,6 @@ RENEW_NS = 500_000_000
 """Pledges are renewed this often, four times within the length of one."""
 FOLLOW_NS = 500_000_000
 """A follower that is told nothing reads the log this often."""
-FETCH_NS = 500_000_000
-"""A candidate that fetches requests again what did not come in this time."""
 PLEDGING_NS = 400_000_000
 """A candidate without a majority gives up after this time, and tries again later."""
 
@@ -122,6 +120,7 @@ class ReplicaPeers:
         )
         self._recollection = self._make_recollection(settings)
         self.witnesses = self._make_witnesses(settings)
+        self.fetches = self._make_fetches()
         self.applicants = applicants = Applicants(
             settings.seed, own=self.number, roster=roster, quorum=quorum, tail=tail, send=self.send
         )
@@ -131,9 +130,7 @@ class ReplicaPeers:
         self._candidacy = Candidacy(settings.seed, self.number, self.voter)
         self._newest = 0
         """The newest term that a voter named."""
-        self._ends: dict[int, ChainPlace] = {}
-        """The end of the chain of each voter of this candidate."""
-        self._begun_ns = self._read_ns = self._fetched_ns = 0
+        self._begun_ns = self._read_ns = 0
         self._read_again = False
         self.delay = ConfirmationDelay(tail, leadership)
         leadership.channels.vouchers = self.pledges.vouchers
@@ -152,6 +149,23 @@ class ReplicaPeers:
             word=self._word,
             outbox=self._outbox,
             send=self.send,
+        )
+
+    def _make_fetches(self) -> ChainFetches:
+        """Return what requests entries of others, and sends them."""
+        return ChainFetches(
+            self._state,
+            roster=self._roster,
+            tail=self._tail,
+            voter=self.voter,
+            pledges=self.pledges,
+            leadership=self._leadership,
+            exchange=self.exchange,
+            witnesses=self.witnesses,
+            outbox=self._outbox,
+            actions=self._actions,
+            send=self.send,
+            acknowledge=self.acknowledge,
         )
 
     def _make_witnesses(self, settings: ReplicaSettings) -> Witnesses:
@@ -174,8 +188,8 @@ class ReplicaPeers:
             Promised: self._promised,
             NotPledged: self._not_pledged,
             wire.Resigned: self._resigned,
-            wire.FetchRequest: self._fetch_requested,
-            Fetched: self._fetched,
+            wire.FetchRequest: self.fetches.requested,
+            wire.Fetched: self.fetches.came,
             wire.Appended: self._appended,
             Held: self._held,
             wire.Confirmed: self._confirmed,
@@ -209,7 +223,7 @@ class ReplicaPeers:
         leadership, pledges = self._leadership, self.pledges
         if now.boot_ns >= pledges.until_ns and leadership.stands:
             self._actions.step_down("a majority's pledges ran out", now)
-        leadership.until_ns = until_ns = pledges.until_ns
+        leadership.until_ns = until_ns = pledges.right_ns(self._tail.end)
         leadership.pledged_ns = until_ns - PLEDGE_NS
         leadership.pledged_term = pledges.term
 
@@ -228,10 +242,11 @@ class ReplicaPeers:
         if self._leadership.stands:
             if now.boot_ns - self.pledges.requested_ns >= RENEW_NS:
                 self._request_pledges(now)
-            self._fetch_again(now)
+            self.fetches.again(now)
         elif self._leadership.role == "pledging":
             if now.boot_ns - self._begun_ns >= PLEDGING_NS:
                 self._actions.step_down("no majority pledged", now)
+                self._candidacy.lost(now.boot_ns)
         elif self._is_due(now):
             self._campaign(now)
         elif now.boot_ns - self._read_ns >= FOLLOW_NS:
@@ -288,7 +303,6 @@ class ReplicaPeers:
         after = max(self.voter.promised, self._newest, self._tail.end.term, self._state.term)
         place = self._roster.place(self.number, self._state)
         self.pledges.begin(next_term(max(after, self._leadership.newest_lost), place))
-        self._ends = {}
         self._begun_ns = now.boot_ns
         self._leadership.role = "pledging"
         self._outbox.count("campaigns")
@@ -346,7 +360,7 @@ class ReplicaPeers:
         self.send(sender, Promised(sealed, end.term, end.index, end.hash, early, *self.ranges.own))
         if message.leads:
             if self.witnesses.is_missing(message.index):
-                self.fetch(sender, now)
+                self.fetches.want(sender, now)
             self._told(sender, message.index, message.hash, now)
 
     def _promised(self, sender: int, message: Promised, now: Instant) -> None:
@@ -363,11 +377,13 @@ class ReplicaPeers:
             self._outbox.count("pledge_refused")
             return
         self.ranges.said(sender, FeatureRange(message.oldest, message.newest))
-        self._ends[sender] = ChainPlace(message.end_term, message.end_index, message.end_hash)
+        end = ChainPlace(message.end_term, message.end_index, message.end_hash)
+        self.pledges.names_end(sender, end)
         self._read_indexes.look(now)
         if self._leadership.role == "pledging" and self.pledges.count == self.quorum.majority - 1:
             self._pledge_to_itself(now)
             if self.pledges.hold(now.boot_ns):
+                self._candidacy.won()
                 self._leadership.role = "reading"
                 self._actions.read_log(again=True)
         self._count_held(sender, pledge.term, message.end_index, message.end_hash, now)
@@ -383,50 +399,11 @@ class ReplicaPeers:
 
     def best(self) -> tuple[int, ChainPlace] | None:
         """Return the voter that holds a longer chain of a newer or equal term than this replica."""
-        voter = max(self._ends, key=lambda each: self._ends[each].rank, default=0)
-        if voter and self._ends[voter].rank > self._tail.end.rank:
-            return voter, self._ends[voter]
-        return None
+        return self.pledges.best(self._tail.end)
 
-    def _fetch_again(self, now: Instant) -> None:
-        """Request again what did not come, from the voter that has the best chain now."""
-        if self._leadership.role == "fetching" and now.boot_ns - self._fetched_ns >= FETCH_NS:
-            self._leadership.role = "reading"
-            self._actions.repair(now)
-
-    def fetch(self, replica: int, now: Instant) -> None:
-        """Request what another replica holds beyond the state of this one."""
-        self._fetched_ns = now.boot_ns
-        self.send(replica, wire.FetchRequest(self._state.index))
-
-    def _fetch_requested(self, sender: int, message: wire.FetchRequest, now: Instant) -> None:
-        found, more = self._tail.part(message.after, wire.FETCHED_BYTES_MAX)
-        first = max(self._tail.first, message.after + 1)
-        self.send(sender, Fetched(message.after, first, found, more))
-
-    def _fetched(self, sender: int, message: Fetched, now: Instant) -> None:
-        candidate = self._leadership.role == "fetching"
-        counts = candidate or sender == self._roster.owner(self.voter.promised, self._state)
-        if not candidate and self._leadership.role != "following":
-            return
-        if not counts and sender != self.witnesses.source:
-            self._outbox.count("fetched_unasked")
-            return
-        if message.first > self._tail.end.index + 1:
-            self._outbox.count("behind_the_log")
-            if counts:  # a file needs more than the word of a witness
-                self.exchange.want(sender, now.boot_ns)
-            return
-        before = self._tail.end.index
-        self._actions.adopt(message.entries, replaces=counts)
-        self.acknowledge()
-        if message.more and (counts or self._tail.end.index > before):
-            self.send(sender, wire.FetchRequest(self._tail.end.index))
-        elif candidate:
-            self._ends.pop(sender, None)
-            self._leadership.role = "reading"
-            self._actions.repair(now)
-        self._actions.apply_ready(now)
+    def has_right(self, now_ns: int) -> bool:
+        """True while no other scheduler can lead, since this one has all that its voters have."""
+        return self.alone or now_ns < self.pledges.right_ns(self._tail.end)
 
     def _part(self, sender: int, part: wire.SnapshotPart, now: Instant) -> None:
         good = self.exchange.part(sender, part, now.boot_ns)
@@ -536,7 +513,7 @@ class ReplicaPeers:
         elif index > self._tail.end.index:
             self._actions.read_log(again=False)
         elif index > self._state.index:
-            self.fetch(sender, now)
+            self.fetches.want(sender, now)
 
     def _follows(self, sender: int, term: int) -> bool:
         """True if a message is of the leader whom this replica follows."""
@@ -561,7 +538,7 @@ class ReplicaPeers:
         self.witnesses.gap(now)
         owner = self._roster.owner(self.voter.promised, self._state)
         if owner not in (0, self.number):
-            self.fetch(owner, now)
+            self.fetches.want(owner, now)
 
     # --- the disk ---------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ DEPOSED_ANSWERS = Mutant(
 )  # fmt: skip
 FOLLOWER_ANSWERS = Mutant(
     "follower-answers", "stoker.mesh.replica.peers.answer_right", "AnswerRight.may_answer",
-    "return peers.alone or peers.pledges.hold(now_ns)", "return True",
+    "return self._peers.has_right(now_ns)", "return True",
     "only a scheduler with a majority's pledges takes requests",
 )  # fmt: skip
 

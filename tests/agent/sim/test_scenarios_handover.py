@@ -98,5 +98,6 @@ def test_the_word_of_an_earlier_term_comes_late() -> None:
     stage.pass_time(3)
     first.pause(clock=True)
     words.deliver(words.seen[0])
-    assert stage.comes(lambda: third.leads), "the votes are free after a pledge"
+    free = stage.comes(lambda: third.leads or voter.leads)
+    assert free, "the votes are free after a pledge"
     assert stage.violations == [] and stage.halts == []

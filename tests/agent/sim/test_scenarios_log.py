@@ -23,8 +23,8 @@ CONFIRM_ALONE = Mutant(
     "an entry is confirmed by a majority",
 )  # fmt: skip
 CANDIDATE_ALONE = Mutant(
-    "candidate-alone", PEERS, "ReplicaPeers.best",
-    "self._ends[voter].rank > self._tail.end.rank", "False",
+    "candidate-alone", "stoker.mesh.replica.peers.pledges", "Pledges.best",
+    "ends[voter].rank > own.rank", "False",
     "a candidate fetches what a voter holds beyond it",
 )  # fmt: skip
 NO_REPAIR = Mutant(
@@ -142,7 +142,7 @@ def test_a_stale_leader_of_the_log_denies_acknowledged_entries() -> None:
 
 
 BEHIND_FOR_EVER = Mutant(
-    "behind-for-ever", PEERS, "ReplicaPeers._fetched",
+    "behind-for-ever", "stoker.mesh.replica.peers.chain_fetches", "ChainFetches.came",
     "if message.first > self._tail.end.index + 1:", "if False:",
     "a replica that the log left behind gets a snapshot",
 )  # fmt: skip

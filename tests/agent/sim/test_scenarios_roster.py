@@ -49,6 +49,11 @@ UNHELPED = Mutant(
     "key = member or self._applicants.key(sender)", "key = member",
     "who is not in the roster is told what it lacks",
 )  # fmt: skip
+HALF_READ = Mutant(
+    "half-read", "stoker.mesh.replica.peers.pledges", "Pledges.right_ns",
+    "0 if self.best(own) is not None else self.until_ns", "self.until_ns",
+    "pledges give no authority to a candidate whose voters know more entries than it does",
+)  # fmt: skip
 STRANGER = Mutant(
     "stranger", "stoker.mesh.wire.known_schedulers", "KnownSchedulers.introduced",
     "if not any(self._vouches(sealed, meant) for sealed in pledges):", "if True:",
@@ -284,3 +289,40 @@ def test_a_scheduler_that_left_and_lost_its_memory_enters_again() -> None:
     stage.submit("after")
     assert stage.comes(lambda: stage.end("after"), 10), "it counts again"
     assert stage.violations == []
+
+
+@scenario(
+    37,
+    "A candidate that reads on has no authority while a voter of it has more: the roster may have"
+    " changed there, and that voter may have left it and be bound to nobody.",
+    HALF_READ,
+)
+def test_the_votes_of_those_who_left_exclude_nobody() -> None:
+    stage = Stage(spares=2)
+    changes, stale = Changes(stage), stage.schedulers[2]
+    members(stage)
+    for new in stage.schedulers[3:]:
+        assert changes.enter(new) == AdminApplied(True)
+        stage.until(lambda new=new: len(changes.roster(new)) > new.number - 1, "its entry")
+    stage.until(lambda: len(changes.roster(stale)) == 5, "the roster of five")
+    while (leader := stage.leader()).number <= 3:
+        leader.crash()
+        stage.leader(but=leader)
+        leader.start()
+        stage.pass_time(3)
+    stale.pause(clock=True)
+    for gone in stage.schedulers[:2]:
+        stage.pass_time(3)
+        assert changes.leave(gone) == AdminApplied(True)
+    gone = [each.name for each in stage.schedulers[:2]]
+    stage.cut(stale.name, *(each.name for each in stage.schedulers if each.number > 3))
+    stage.world.stream.servers[stale.server].up = False
+    stale.go_on()
+    stage.until(lambda: stale.replica._leadership.stands, f"the votes of {gone} for {stale.name}")
+    assert not stage.comes(lambda: stage.takes_requests(stale), 3)
+    assert leader.leads and stage.takes_requests(leader)
+    stage.mend()
+    stage.world.stream.servers[stale.server].up = True
+    same = stage.comes(lambda: stale.replica.state.index == leader.replica.state.index, 10)
+    assert same and leader.leads, "it has read of the roster, and follows"
+    assert stage.violations == [] and stage.halts == []

@@ -19,6 +19,11 @@ NEXT_NUMBER = Mutant(
     "return after + 1 + (place - after) % TERMS_PER_ROUND", "return after + 1",
     "each scheduler owns a term of every round",
 )  # fmt: skip
+NO_ROOM = Mutant(
+    "no-room", "stoker.mesh.replica.peers.candidacy", "Candidacy.lost",
+    "if self._lost % TRIES == 0:", "if False:",
+    "a candidate that loses again and again leaves the others room to stand",
+)  # fmt: skip
 
 
 @scenario(
@@ -66,4 +71,27 @@ def test_two_of_three_schedulers_find_a_term() -> None:
         assert stage.comes(lambda: stage.leaders, 12), "two of three lead"
         gone.start()
         stage.pass_time(3)
+    assert stage.violations == [] and stage.halts == []
+
+
+@scenario(
+    9,
+    "A candidate that loses again and again leaves the others room to stand: while it stands, the"
+    " votes that it has are bound, be they the ones that another one needs.",
+    NO_ROOM,
+)
+def test_a_candidate_that_few_hear_keeps_nobody_from_leading() -> None:
+    """The friend of the one that is half cut off has the vote that all others need."""
+    stage = Stage(schedulers=5)
+    leader = stage.ready()
+    half, friend, *others = stage.others(leader)
+    friend.replica._peers._candidacy.is_over = True  # it only votes
+    for each in others:
+        stage.cut(half.name, each.name)
+        each.pause(clock=True)
+    leader.crash()
+    stage.until(lambda: friend.replica.voter._holder == half.number, f"the vote for {half.name}")
+    for each in others:
+        each.go_on()
+    assert stage.comes(lambda: stage.leaders, 15), "one of the others leads"
     assert stage.violations == [] and stage.halts == []

@@ -21,6 +21,7 @@ CONFIRMATIONS = "stoker.mesh.replica.peers.confirmations"
 DELAY = "stoker.mesh.replica.peers.confirmation_delay"
 VOTER = "stoker.mesh.replica.peers.voter"
 PLEDGES = "stoker.mesh.replica.peers.pledges"
+FETCHES = "stoker.mesh.replica.peers.chain_fetches"
 FLOOR = "stoker.mesh.replica.peers.vote_floor"
 WORD = "stoker.mesh.replica.peers.durable_word"
 RECOLLECTION = "stoker.mesh.replica.peers.recollection"
@@ -185,8 +186,8 @@ MUTANTS = [
         "a leader whose pledges ran out stops before it does anything else",
     ),
     Mutant(
-        "no-fetch", PEERS, "ReplicaPeers.best",
-        "self._ends[voter].rank > self._tail.end.rank", "False",
+        "no-fetch", PLEDGES, "Pledges.best",
+        "ends[voter].rank > own.rank", "False",
         "a candidate fetches what a voter holds beyond it",
     ),
     Mutant(
@@ -195,7 +196,7 @@ MUTANTS = [
         "a candidate that cannot get what it lacks lets another one stand",
     ),
     Mutant(
-        "fetch-once", PEERS, "ReplicaPeers._fetch_again",
+        "fetch-once", FETCHES, "ChainFetches.again",
         "now.boot_ns - self._fetched_ns >= FETCH_NS", "False",
         "what was requested and did not come is requested again",
     ),
@@ -321,6 +322,11 @@ MUTANTS = [
         "holds-beyond", TAIL, "HeldTail._superseded",
         "feature_level.check(level, self._supports, what)", "pass",
         "a replica holds no entry beyond the levels of its build",
+    ),
+    Mutant(
+        "snapshot-first", "stoker.mesh.replica.replica", "Replica._applied",
+        "self._peers.acknowledge()", "pass",
+        "a disk has the entries of a state before the snapshot of it",
     ),
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.mesh.replica.peers.candidacy import CAMPAIGN_NS, Candidacy
+from stoker.mesh.replica.peers.candidacy import CAMPAIGN_NS, ROOM_NS, TRIES, Candidacy
 from stoker.mesh.replica.peers.voter import PLEDGE_NS, Voter
 
 FREE_NS = 10 * PLEDGE_NS
@@ -51,3 +51,19 @@ def test_one_that_is_to_end_stands_no_more(candidacy: Candidacy) -> None:
     candidacy.stand_at(FREE_NS)
     candidacy.is_over = True
     assert not candidacy.is_due(FREE_NS, fit=True)
+
+
+def test_one_that_loses_again_and_again_leaves_the_others_room(candidacy: Candidacy) -> None:
+    now = FREE_NS
+    for _ in range(TRIES - 1):
+        candidacy.rest(now)
+        candidacy.lost(now)
+        assert candidacy.is_due(now + CAMPAIGN_NS[1], fit=True)
+    candidacy.rest(now)
+    candidacy.lost(now)
+    assert not candidacy.is_due(now + PLEDGE_NS + CAMPAIGN_NS[1], fit=True)
+    assert candidacy.is_due(now + ROOM_NS + CAMPAIGN_NS[1], fit=True)
+    candidacy.won()
+    candidacy.rest(now)
+    candidacy.lost(now)
+    assert candidacy.is_due(now + CAMPAIGN_NS[1], fit=True), "it counts anew"

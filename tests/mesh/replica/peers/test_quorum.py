@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from stoker.mesh.log.genesis import VACANT, RosterMember
+from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.peers.pledges import Pledges
 from stoker.mesh.replica.peers.quorum import Quorum
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
@@ -52,6 +53,24 @@ def test_pledges_give_no_authority_to_a_scheduler_that_has_left() -> None:
         assert pledges.take(Pledge("c", voter, 1, 1, NS), b"", NS)
     chain.members = (VACANT, B, C)
     assert pledges.count == 2 and not pledges.hold(NS)
+
+
+def test_pledges_give_no_authority_while_a_voter_has_more() -> None:
+    pledges, own = Pledges(1, Chain(A, B, C).quorum), ChainPlace(2, 9, b"own")
+    pledges.begin(9)
+    for voter in (1, 2):
+        assert pledges.take(Pledge("c", voter, 1, 9, NS), b"", NS)
+    pledges.names_end(2, ChainPlace(1, 30, b"of an older term"))
+    assert pledges.best(own) is None and pledges.right_ns(own) == NS + PLEDGE_NS
+    longer = ChainPlace(2, 10, b"longer")
+    pledges.names_end(2, longer)
+    assert pledges.hold(NS), "it may go on to read, and to request what it lacks"
+    assert pledges.best(own) == (2, longer) and pledges.right_ns(own) == 0
+    assert pledges.right_ns(longer) == NS + PLEDGE_NS
+    pledges.names_end(2, ChainPlace(9, 11, b"read in the log"))
+    assert pledges.right_ns(own) == NS + PLEDGE_NS, "nobody else appends in its own term"
+    pledges.begin(17)
+    assert pledges.best(own) is None
 
 
 def test_a_leader_sees_whether_another_roster_would_let_it_lead() -> None:

@@ -8,8 +8,10 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.log.entry import FORMAT, HASH_BYTES, Entry, SnapshotBlob, seal
+from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.log.held_entry import ChainPlace
 from stoker.mesh.replica.peers.voter import PLEDGE_NS
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.work import InFlight, WorkBatch
@@ -224,6 +226,50 @@ def test_all_take_a_snapshot_at_one_point_and_the_log_is_trimmed(signers: list[I
     assert len(indexes) == 1
     assert min(cluster.log.entries) > 20
     assert len(cluster.digests()) == 1
+
+
+def test_a_disk_has_the_entries_of_a_state_before_its_snapshot(signers: list[Identity]) -> None:
+    """A batch of the log may have many entries, and the process may end at any effect."""
+    cluster = Cluster(signers, snapshot_entries=10)
+    leader = cluster.settle()
+    late = leader % 3 + 1
+    cluster.kill(late)
+    cluster.log.drop = lambda seq: None  # type: ignore[method-assign]  # nothing is trimmed before it was read here
+    for number in range(25):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    follower, disk = cluster.boot(late), Disk()
+    read = events.LogEntries(tuple(cluster.log.read(1)))
+    saved = 0
+    for effect in follower.step(read, cluster.now, cluster.now):
+        if isinstance(effect, events.Store):
+            disk.store(effect)
+        elif isinstance(effect, events.SaveSnapshot):
+            indexes = [index for index, _ in disk.entries]
+            assert indexes == list(range(1, indexes[-1] + 1))
+            assert indexes[-1] >= effect.snapshot.index
+            saved += 1
+    assert saved > 1
+
+
+def test_a_candidate_stands_down_if_it_cannot_hold_what_a_voter_has(cluster: Cluster) -> None:
+    """A majority may have confirmed it, so nobody may lead without it."""
+    first = cluster.settle()
+    cluster.submit(first, "a")
+    cluster.kill(first)
+    number, voter = sorted(cluster.replicas)
+    candidate = cluster.replicas[number]
+    cluster.pass_time(3)
+    candidate.step_down("a test", Instant(cluster.now, cluster.now))
+    pledges = candidate._peers.pledges
+    pledges.begin(next_term(candidate.voter.promised + 8, number - 1))
+    end = ChainPlace(candidate.state.term + 1, 9, b"h" * HASH_BYTES)
+    pledges.names_end(voter, end)
+    candidate._leadership.role = "fetching"
+    fetched = wire.Fetched(candidate.state.index, candidate.state.index + 1, (b"torn",), False)
+    event = peer_message(cluster, voter, number, fetched)
+    candidate._peers.receive(event.data, Instant(cluster.now, cluster.now))
+    assert candidate.role == "following" and "nothing can be held" in candidate.why
 
 
 def test_a_replica_that_the_log_left_behind_gets_a_snapshot(signers: list[Identity]) -> None:
