@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from nats.aio.msg import Msg
-
 from stoker.agent.agent_settings import AgentSettings, load
 from stoker.agent.bus.device_points import DevicePoints
 from stoker.agent.bus.local_bus import LocalBus
@@ -65,6 +63,7 @@ from stoker.agent.state.lease import Lease
 from stoker.agent.tracing.throttle_sources import ThrottleSources
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.connection import loop_runner
+from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire.command import CommandChain
@@ -318,6 +317,7 @@ class AgentDaemon:
         return QueryAnswers(
             self._setting.node,
             self._setting.jobs,
+            respond=self._link.publish,
             node=self._core,
             logs=JobOutput(self._setting.jobs, Watches(self._loop), states),
             spawner=spawner,
@@ -379,7 +379,7 @@ class AgentDaemon:
             self._health.watch.committed(event.report)
         self.post(event)
 
-    def _handle_query(self, message: Msg) -> None:
+    def _handle_query(self, message: Delivery) -> None:
         assert self._queries is not None
         self._queries.handle(message)
 

@@ -27,7 +27,7 @@ from stoker.agent.export.metrics_page import EVERYBODY, NOBODY, PageSource
 from stoker.agent.export.node_metrics import NodeReading
 from stoker.agent.export.page_request import Answer, PageRequest, RequestReader
 from stoker.agent.state.metrics_config import Listener, Serving
-from stoker.mesh.connection.local_connection import owner
+from stoker.mesh.connection.socket_owner import owner
 from stoker.native.structured_log import structlog
 from stoker.probes.otlp.prometheus_text import CONTENT_TYPES, Form
 

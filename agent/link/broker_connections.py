@@ -15,7 +15,8 @@ from functools import partial
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import LeaseHolder, LeaseJudge
-from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
+from stoker.agent.link.agent_client import MessageHandler
+from stoker.agent.link.agent_connection import AgentConnection
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import Lease
 from stoker.mesh.wire import subjects

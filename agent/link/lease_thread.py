@@ -17,15 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from nats.aio.msg import Msg
-
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import UNKNOWN, Freeze, LeaseExtended, LeaseJudge
-from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
+from stoker.agent.link.agent_client import MessageHandler
+from stoker.agent.link.agent_connection import AgentConnection
 from stoker.agent.link.ping_responder import PingResponder
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
 from stoker.mesh.connection import loop_runner
+from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.wire.command import Position
 from stoker.native.structured_log import structlog
 
@@ -91,7 +91,7 @@ class LeaseThread:
                     self._cancel()
             self._thread.join(JOIN_S)
 
-    def handle(self, message: Msg) -> None:
+    def handle(self, message: Delivery) -> None:
         """Handle one answer."""
         freeze = self._freeze()
         verdict = self._judge.judge(message.data, _boot_ns(), self._position(), freeze)

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import nats.errors
-from nats.aio.msg import Msg
 
 from stoker.agent.devices import device_answers
 from stoker.agent.devices.registry import Devices
@@ -29,6 +27,7 @@ from stoker.agent.tracing.job_trace import NO_SEGMENT, SUMMARY_FILE, TIMELINE_FI
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.agent.tracing.trace_window import WINDOW_TIMELINE_FILE, stored_view
 from stoker.mesh.broker.budgets import PROXIED_MAX
+from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.wire import queries as wire
 from stoker.mesh.wire.queries import (
     AlertsQuery,
@@ -84,6 +83,7 @@ class QueryAnswers:
         name: str,
         jobs: Path,
         *,
+        respond: Callable[[str, bytes], bool],
         node: NodeCore,
         logs: JobOutput,
         spawner: Spawner,
@@ -94,10 +94,11 @@ class QueryAnswers:
         alerts: Callable[[AlertsQuery], AlertsReply] = _no_alerts,
         gossip: Callable[[str], Awaitable[str]] = _no_gossip,
     ) -> None:
-        """`ranks` takes what the leader says of ranks here, and returns whether they are here.
-        `alerts` answers about alerts, from files."""
+        """`respond` sends a reply to its subject, or returns False. `ranks` takes what the leader
+        says of ranks here, and returns whether they are here. `alerts` answers from files."""
         self._name = name
         self._jobs = jobs
+        self._respond = respond
         self._node = node
         self._logs = logs
         self._spawner = spawner
@@ -110,7 +111,7 @@ class QueryAnswers:
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters: Counter[str] = Counter()
 
-    def handle(self, message: Msg) -> None:
+    def handle(self, message: Delivery) -> None:
         """Begin to answer one message; returns at once."""
         task = asyncio.get_running_loop().create_task(self._serve(message))
         self._tasks.add(task)
@@ -121,7 +122,7 @@ class QueryAnswers:
         for task in self._tasks:
             task.cancel()
 
-    async def _serve(self, message: Msg) -> None:
+    async def _serve(self, message: Delivery) -> None:
         try:
             if len(self._tasks) > QUERIES_MAX:
                 raise Refused(f"node {self._name} answers {QUERIES_MAX} queries already")
@@ -133,11 +134,8 @@ class QueryAnswers:
             self.counters["ask_failed"] += 1
             _log.exception("a query failed", error=str(error))
             reply = wire.encode_error(StokerError(f"node {self._name} could not answer: {error}"))
-        if message.reply:
-            try:
-                await message.respond(reply)
-            except nats.errors.Error:  # the connection is gone, and the query comes again
-                self.counters["ask_reply_lost"] += 1
+        if message.reply and not self._respond(message.reply, reply):
+            self.counters["ask_reply_lost"] += 1  # without a connection, the query comes again
 
     async def answer(self, query: Query) -> Reply:
         """Return the answer to one query; raises StokerError if it is refused."""

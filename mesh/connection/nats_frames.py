@@ -26,11 +26,13 @@ class InfoFrame(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A message; `status` is that of its headers, such as "503", or empty."""
+    """A message; `status` is that of its headers, such as "503", or empty, as `reply` is where
+    nobody waits for an answer."""
 
     subject: str
     data: bytes
     status: str
+    reply: str = ""
 
 
 class ErrorFrame(NamedTuple):
@@ -54,6 +56,7 @@ class _Announced(NamedTuple):
     """The line of a message whose payload follows."""
 
     subject: str
+    reply: str
     header_bytes: int
     total_bytes: int
 
@@ -86,7 +89,8 @@ class Frames:
         whole = bytes(self._buffer[: message.total_bytes])
         del self._buffer[: message.total_bytes + len(END)]
         self._announced = None
-        return Delivery(message.subject, whole[message.header_bytes :], _status(whole, message))
+        data, status = whole[message.header_bytes :], _status(whole, message)
+        return Delivery(message.subject, data, status, message.reply)
 
     def _line(self) -> Frame | None:
         """Take one line; None if there is no whole one, or if it announces a payload."""
@@ -124,7 +128,8 @@ def _announced(word: bytes, rest: bytes) -> _Announced:
     header = int(parts[-2]) if sizes == 2 else 0
     if not 0 <= header <= total <= PAYLOAD_BYTES_MAX:
         raise ValueError(f"a message of {total} bytes with headers of {header}")
-    return _Announced(parts[0].decode(), header, total)
+    reply = parts[2].decode() if len(parts) == 3 + sizes else ""
+    return _Announced(parts[0].decode(), reply, header, total)
 
 
 def _status(whole: bytes, message: _Announced) -> str:

@@ -73,7 +73,6 @@ async def test_a_client_that_is_closed_without_a_word_is_replaced(
         await up.wait()
         closed = connection._client
         assert closed is not None
-        closed._disconnected_cb = closed._closed_cb = None
         again = asyncio.Event()
         connection.on_up = again.set
         await closed.close()

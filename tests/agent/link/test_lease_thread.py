@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from nats.aio.msg import Msg
 
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.lease_judge import Freeze, LeaseHolder, LeaseJudge
 from stoker.agent.link import lease_thread
-from stoker.agent.link.agent_connection import AgentConnection, MessageHandler
+from stoker.agent.link.agent_client import MessageHandler
+from stoker.agent.link.agent_connection import AgentConnection
 from stoker.agent.link.lease_thread import LeaseThread
 from stoker.agent.state.lease import _AGENT_SEEN, MOST_NS, Lease
+from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica.authority import LEASE_MS, Authority, NodePlace
@@ -255,7 +256,7 @@ class Quiet:
     def answer(self, request: LeaseRequest) -> None:
         grant = LeaseGrant(NODE, request.instance, request.stamp_ns, request.nonce, AT.seq, AT.hash)
         answer = LeaseAnswer(FORMAT, CLUSTER, AT.term, False, LEASE_MS, 0, (grant,))
-        self.thread.handle(Msg(cast(Any, None), data=seal_answer(answer, self.signer)))
+        self.thread.handle(Delivery("answer", seal_answer(answer, self.signer), ""))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from stoker.mesh.connection import client_connection
+from stoker.mesh.connection.broker_protocol import PINGS_OPEN_MAX, BrokerProtocol
 from stoker.mesh.connection.client_connection import ClientConnection
 from stoker.mesh.identity import identity
 from stoker.native.errors import Denied, Unavailable
@@ -127,20 +127,31 @@ async def test_a_lost_connection_ends_what_is_open_and_what_comes(wire: Wire) ->
 async def test_a_broker_that_says_nothing_is_given_up(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "PING_S", 0.0)
+    monkeypatch.setattr(BrokerProtocol, "ping_s", 0.0)
     await greeted(wire)
     with pytest.raises(Unavailable, match="was lost"):
         await (await asked(wire))
-    assert wire.written.count(b"PING\r\n") == 1 + client_connection.PINGS_OPEN_MAX
+    assert wire.written.count(b"PING\r\n") == 1 + PINGS_OPEN_MAX
 
 
 async def test_a_broker_that_answers_is_kept(wire: Wire) -> None:
     await greeted(wire)
-    for _ in range(3 * client_connection.PINGS_OPEN_MAX):
-        wire.client._ping()
+    for _ in range(3 * PINGS_OPEN_MAX):
+        wire.client._heard_s -= wire.client.ping_s
+        wire.client._look()
         wire.client.data_received(b"PONG\r\nPING\r\n")
         await asyncio.sleep(0)
     assert wire.client.live and wire.written.endswith(b"PONG\r\n")
+    assert wire.written.count(b"PING\r\n") > 3 * PINGS_OPEN_MAX
+    await wire.client.close()
+
+
+async def test_a_broker_that_was_just_heard_is_asked_nothing(wire: Wire) -> None:
+    await greeted(wire)
+    wire.client._look()
+    assert wire.written.count(b"PING\r\n") == 1
+    assert wire.client._timer is not None
+    assert wire.client._timer.when() == wire.client._heard_s + wire.client.ping_s
     await wire.client.close()
 
 

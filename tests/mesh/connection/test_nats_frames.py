@@ -36,9 +36,9 @@ FRAMES: list[Frame] = [
     InfoFrame(b'{"max_payload":4096}'),
     PingFrame(),
     Delivery("_INBOX.a.1", b"he\r\no", ""),
-    Delivery("_INBOX.a.2", b"", ""),
+    Delivery("_INBOX.a.2", b"", "", "back"),
     Delivery("_INBOX.a.3", b"", "503"),
-    Delivery("_INBOX.a.4", b"\xffz", ""),
+    Delivery("_INBOX.a.4", b"\xffz", "", "back"),
     PongFrame(),
     ErrorFrame('Permissions Violation for Publish to "stoker.v1.job.submit"'),
 ]
