@@ -111,6 +111,11 @@ class Verdict:
             self.counters["health_xids_repeated"] += signal.times
         return []
 
+    @property
+    def calm(self) -> bool:
+        """True if there is no trouble that could be over."""
+        return not any(self._cases.values())
+
     def tick(self, now_ns: int) -> list[Finding]:
         """Return the troubles that are over now."""
         found: list[Finding] = []

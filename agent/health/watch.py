@@ -2,9 +2,9 @@
 """The health watch: it takes signals from all sources and carries out what the verdict finds.
 
 The threads that read cards wake it when a card has new readings. The kernel's log, the tracepoint
-and NVML's events call it. Four times a second it looks at every card, since a card whose driver
-hangs wakes nobody. Invariant: a verdict is reported before attempts on the card are ended, so that
-none of them is started there again.
+and NVML's events call it. A card whose driver hangs wakes nobody, so each second it looks at every
+card, and again when the call that is then under way counts as hung. Invariant: a verdict is
+reported before attempts on the card are ended, so that none of them is started there again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.agent.devices.nvidia.card import NvidiaCard
+from stoker.agent.devices.readings import State
 from stoker.agent.devices.samplers.sampled import Sampled
 from stoker.agent.devices.samplers.sampler import Samplers
 from stoker.agent.devices.samplers.wakeup import Wakeup
@@ -36,8 +37,10 @@ from stoker.native.structured_log import structlog
 from stoker.probes.host.notices import Notice
 from stoker.scheduler.nouns import NodeReport, TaskKey
 
+CALM_S = 1.0
+"""The period at which all cards are examined while nothing is wrong with any."""
 LOOK_S = 0.25
-"""The period at which all cards are examined; a card that hangs causes no wakeup."""
+"""That period while something is wrong, so that its end is noticed as soon."""
 GLANCE_NS = 900_000_000
 """The period at which the power sensor of a card without new readings is examined."""
 SAME_NS = 2_000_000_000
@@ -77,6 +80,8 @@ class HealthInputs(msgspec.Struct, frozen=True):
     end: Callable[[tuple[TaskKey, ...], str], None]
     """Ends attempts, for a reason."""
     kernel_log: Path = kmsg.PATH
+    troubled: Callable[[], None] = lambda: None
+    """Called when the trouble of some card begins or ends."""
 
 
 class HealthWatch:
@@ -116,6 +121,8 @@ class HealthWatch:
         self._places: dict[str, str] = {}
         """PCI address without the function -> card; cards that are gone keep their entry."""
         self._set_ns = 0
+        self._troubled: dict[str, State] = {}
+        """Card -> its state, of those that do not answer as they should."""
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -142,14 +149,23 @@ class HealthWatch:
         try:
             while True:
                 late = self._loop.time() >= due
-                due = self._loop.time() + LOOK_S if late else due
                 self.look(now_ns(), every=late)
+                due = self._loop.time() + self._rest_s() if late else due
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(due):
                         await self._news.wait()
                 self._news.clear()
         finally:
             self.close()
+
+    def _rest_s(self) -> float:
+        """Return how long every card may go without a look: no longer than until a call that is
+        under way counts as hung, since one that begins later will hang later."""
+        eager = any(examiner.eager for examiner in self._examiners.values())
+        if eager or self._troubled or not self.verdict.calm:
+            return LOOK_S
+        waiting = [each.hangs_in_s() for each in self._world.samplers.every()]
+        return max(0.0, min([CALM_S, *(left_s for left_s in waiting if left_s is not None)]))
 
     def _woken(self) -> None:
         if self._wakeup is not None and self._wakeup.take():
@@ -189,6 +205,7 @@ class HealthWatch:
         self._wakeups[id] = wakeups
         examiner = self._examiner(id)
         state, why = sampled.trouble()
+        self._note(id, state)
         if state not in ("ok", "starting"):
             self._read_ns[id] = at_ns if state == "hung" else _boottime_ns(sampled.readings().t_ns)
             return examiner.trouble(state, why, at_ns)
@@ -201,6 +218,14 @@ class HealthWatch:
         if examiner.levels != levels and self._wakeup is not None:
             sampled.listen(self._wakeup, examiner.levels)
         return signals
+
+    def _note(self, id: str, state: State) -> None:
+        """Tell that the trouble of a card has begun, is another one or is over."""
+        before = self._troubled.pop(id, "")
+        if state not in ("ok", "starting"):
+            self._troubled[id] = state
+        if before != self._troubled.get(id, ""):
+            self._world.troubled()
 
     def _examiner(self, id: str) -> Examiner:
         return self._examiners.get(id) or self._examiners.setdefault(id, Examiner(id))
@@ -219,6 +244,8 @@ class HealthWatch:
         if why and why != self._unread:
             self._unread = why
             _log.warning("the kernel's log is not read", why=why)
+        present = {card.id for card in self._world.samplers.cards()}
+        self._troubled = {id: each for id, each in self._troubled.items() if id in present}
         found = self._world.addresses()
         self._places |= {bus_of(address): id for id, address in found.items()}
 

@@ -8,6 +8,7 @@ uses what they have found.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,8 @@ from stoker.scheduler.nouns import DeviceSample, GangSample, NodeReport, Observa
 OBSERVE_EVERY_S = 1.0
 CHECK_EVERY_S = 3.0
 """Seconds between two searches for foreign processes on devices."""
-LOOK_EVERY_S = 0.25
-"""Seconds between two checks whether a card's driver still answers."""
+PAUSE_S = 0.25
+"""Seconds before another check, whatever asks for it."""
 NOT_REQUESTED = "not asked for"
 """The spawner's detail for a feature that its command line did not request: nothing is missing."""
 SLOW_S = 10.0
@@ -44,6 +45,11 @@ OCCUPIED_S = 2.0
 """The longest time that a start waits for the drivers of its devices."""
 
 _T = TypeVar("_T")
+_Traced = tuple[
+    tuple[GangSample, ...],
+    Mapping[TaskKey, tuple[StartRecord, TraceSummary]],
+    Mapping[TaskKey, tuple[DeviceRow, ...]],
+]
 _log = structlog.get_logger("telemetry")
 
 
@@ -57,6 +63,8 @@ class NodeTelemetry:
         self._busy = node_observation.DeviceLoad()
         self._verdicts = JobVerdicts()
         self._rescan = False
+        self._due = asyncio.Event()
+        """Set if the next check is due at once."""
         self.features: Mapping[str, Feature] = {}
         """The spawner's features; set once it has answered."""
         instance = setting.state.instance
@@ -68,8 +76,6 @@ class NodeTelemetry:
         """The reason of the devices' health for which the node takes no jobs, or empty."""
         self._refused = ""
         """The reason of the node's own shortage, likewise."""
-        self._recheck = False
-        """True if a start found a device occupied that no report has named yet."""
         self.xids: Callable[[], str] = lambda: ""
         """Returns the sources of Xids, if the node can have any; set by the daemon."""
         self._xids = ""
@@ -99,8 +105,13 @@ class NodeTelemetry:
         return self._report()
 
     def rescan(self) -> None:
-        """Search for devices at the next check, which else looks only for foreign processes."""
+        """Search for devices soon, where a check looks only for foreign processes."""
         self._rescan = True
+        self._due.set()
+
+    def troubled(self) -> None:
+        """Check soon: the trouble of some card has begun or is over."""
+        self._due.set()
 
     async def occupied(self, ids: Collection[str]) -> dict[str, str]:
         """Return device id -> why nothing may start there now, of these devices.
@@ -112,7 +123,8 @@ class NodeTelemetry:
                 found = await asyncio.to_thread(self.devices.occupied, ids)
         except TimeoutError:
             found = dict.fromkeys(ids, f"its driver did not say in {OCCUPIED_S:g} s who uses it")
-        self._recheck = self._recheck or bool(found)
+        if found:
+            self._due.set()
         return found
 
     def judge(
@@ -133,22 +145,18 @@ class NodeTelemetry:
         """Yield the report each time anything in it has changed."""
         while True:
             await self._until_check()
-            again, self._rescan, self._recheck = self._rescan, False, False
+            again, self._rescan = self._rescan, False
             changed = await self._in_thread(self.devices.scan if again else self.devices.check)
             if changed or self.xids() != self._xids or self.unfenced() != self._unfenced:
                 yield self._report()
 
     async def _until_check(self) -> None:
-        """Wait CHECK_EVERY_S, or until the trouble of some card begins or ends."""
-        before = self._troubled()
-        for _ in range(round(CHECK_EVERY_S / LOOK_EVERY_S)):
-            await asyncio.sleep(LOOK_EVERY_S)
-            if self._rescan or self._recheck or self._troubled() != before:
-                return
-
-    def _troubled(self) -> frozenset[tuple[str, str]]:
-        troubles = self.devices.samplers.troubles()
-        return frozenset((id, state) for id, (state, _) in troubles.items())
+        """Wait CHECK_EVERY_S, or until a check is due at once."""
+        await asyncio.sleep(PAUSE_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CHECK_EVERY_S - PAUSE_S):
+                await self._due.wait()
+        self._due.clear()
 
     async def observations(self) -> AsyncIterator[Observation]:
         """Yield an observation each second; a missed second is skipped."""
@@ -189,12 +197,7 @@ class NodeTelemetry:
 
     async def _observe(self, number: int) -> Observation:
         samples = self.devices.sample()
-        if self._tracer.busy:
-            self._tracer.sampled(samples, time.monotonic_ns())
-        # They are asked for at once: a thread without a CPU answers all three when it has one.
-        gangs, running, held = await asyncio.gather(
-            self._gang_samples(), self._summaries(), self._held()
-        )
+        gangs, running, held = await self._traced(samples)
         self.summarized(running)
         summaries = {key: summary for key, (_, summary) in running.items()}
         ratios = self._busy.ratios(summaries, time.monotonic_ns())
@@ -212,13 +215,19 @@ class NodeTelemetry:
             verdicts=verdicts,
         )
 
+    async def _traced(self, samples: tuple[DeviceSample, ...]) -> _Traced:
+        """Return what the tracing thread tells of traced jobs; nothing where there are none."""
+        if not self._tracer.busy:
+            self._gangs = ()
+            return (), {}, {}
+        self._tracer.sampled(samples, time.monotonic_ns())
+        # They are asked for at once: a thread without a CPU answers all three when it has one.
+        return await asyncio.gather(self._gang_samples(), self._summaries(), self._held())
+
     async def _gang_samples(self) -> tuple[GangSample, ...]:
         """Return what the tracing thread told last of the ranks of jobs. If that was for an earlier
         observation, the samples say so, and an answer that is late is for the next one."""
-        if not self._tracer.busy:
-            self._gangs = ()
-        else:
-            await self._call_tracer(self._tracer.gangs, None, self._keep_gangs)
+        await self._call_tracer(self._tracer.gangs, None, self._keep_gangs)
         return self._gangs
 
     def _keep_gangs(self, told: tuple[GangSample, ...]) -> None:
@@ -227,8 +236,6 @@ class NodeTelemetry:
     async def _held(self) -> Mapping[TaskKey, tuple[DeviceRow, ...]]:
         """Return the devices of traced jobs that have nothing to summarize."""
         nothing: Mapping[TaskKey, tuple[DeviceRow, ...]] = {}
-        if not self._tracer.busy:
-            return nothing
         return await self._call_tracer(self._tracer.held, nothing)
 
     async def readings(self) -> tuple[JobReading, ...]:
@@ -239,8 +246,6 @@ class NodeTelemetry:
 
     async def _summaries(self) -> dict[TaskKey, tuple[StartRecord, TraceSummary]]:
         """Return summaries of all traced jobs; none if the tracing thread has no time."""
-        if not self._tracer.busy:
-            return {}
         return await self._call_tracer(self._tracer.summaries, {})
 
     async def _call_tracer(

@@ -46,6 +46,7 @@ class NodeHealth:
             starts.on,
             self._judged,
             lambda keys, reason: post(steps.Faulted(keys, reason, time.time_ns())),
+            troubled=telemetry.troubled,
         )
         self.watch = HealthWatch(inputs)
         tracer.xid = lambda notice: from_thread(self.watch.notice, notice)

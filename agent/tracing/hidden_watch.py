@@ -19,6 +19,8 @@ from stoker.probes.kernels.job_trace import FoundSegment
 
 PIDS_EVERY_NS = 500_000_000
 """Nanoseconds between two readings of the processes of all jobs."""
+IDLE_NS = 60_000_000_000
+"""Nanoseconds between two looks while there is no job; the first one that begins ends the wait."""
 
 
 class HiddenWatch:
@@ -28,7 +30,7 @@ class HiddenWatch:
         self._jobs: dict[int, tuple[Callable[[], Path], HiddenUse]] = {}
         """cgroup id -> its folder, which is looked up when it is read, and its processes."""
         self._read_at = 0
-        self._thread = LookThread("hidden", self._look)
+        self._thread = LookThread("hidden", self._look, most_s=IDLE_NS / 1e9)
 
     def start(self) -> None:
         """Start the thread and return at once."""
@@ -41,6 +43,8 @@ class HiddenWatch:
     def begin(self, cgroup_id: int, folder: Callable[[], Path], segments: Path) -> None:
         """Watch a job, whose tracers write to `segments`; a second call changes nothing."""
         self._jobs.setdefault(cgroup_id, (folder, HiddenUse(time.monotonic_ns(), segments)))
+        if len(self._jobs) == 1:
+            self._thread.hurry()
 
     def end(self, cgroup_id: int) -> None:
         """Forget a job that is over."""
@@ -69,6 +73,8 @@ class HiddenWatch:
         """Examine what is due; return the time on CLOCK_MONOTONIC (ns) of the next look."""
         now_ns = time.monotonic_ns()
         jobs = list(self._jobs.values())
+        if not jobs:
+            return now_ns + IDLE_NS
         if now_ns >= self._read_at:
             self._read_at = now_ns + PIDS_EVERY_NS
             for folder, use in jobs:

@@ -69,7 +69,7 @@ class BrokerProtocol(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
-        """When bytes of the broker arrived last."""
+        """The time at which bytes of the broker arrived last."""
         self._greeted: asyncio.Future[Greeting] = self._loop.create_future()
         self._taken: asyncio.Future[None] = self._loop.create_future()
         self.complaint = ""

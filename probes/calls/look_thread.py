@@ -16,7 +16,7 @@ from stoker.native.structured_log import structlog
 CLOSE_S = 5.0
 """The longest wait for a look under way."""
 PAUSE_S = (0.02, 0.5)
-"""Shortest and longest time between two looks."""
+"""Shortest time between two looks, and the longest where changes are not told by `hurry`."""
 HURRY_S = 0.1
 """Looks that were asked for are so far apart: each reads the processes of all jobs, and in a burst
 of short jobs one starts every millisecond."""
@@ -27,11 +27,17 @@ class LookThread:
     """One thread, from `start` to `close`."""
 
     def __init__(
-        self, name: str, look: Callable[[], int], at_end: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        look: Callable[[], int],
+        at_end: Callable[[], None] = lambda: None,
+        *,
+        most_s: float | None = None,
     ) -> None:
         """`look` returns the time on CLOCK_MONOTONIC (ns) at which it is due again; `at_end` is
-        called after the last look. Both run in the thread."""
-        self._look, self._at_end = look, at_end
+        called after the last look. Both run in the thread. `most_s` is the longest time between
+        two looks."""
+        self._look, self._at_end, self._most_s = look, at_end, most_s
         self._end = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -65,7 +71,8 @@ class LookThread:
             looked_s = time.monotonic()
             try:
                 left_s = (self._look() - time.monotonic_ns()) / 1e9
-                wait_s = min(PAUSE_S[1], max(PAUSE_S[0], left_s))
+                most_s = self._most_s if self._most_s is not None else PAUSE_S[1]
+                wait_s = min(most_s, max(PAUSE_S[0], left_s))
             except Exception as error:
                 self.failures += 1
                 wait_s = AFTER_FAILURE_S

@@ -21,8 +21,8 @@ from stoker.agent.devices.samplers.wakeup import Wakeup
 
 SECOND_NS = 1_000_000_000
 HUNG_NS = 1_500_000_000
-"""Duration after which a call counts as hung. Health looks four times a second, so that it reports
-the call within 2 s."""
+"""Duration after which a call counts as hung. Health looks at that moment, so that it reports the
+call within 2 s."""
 NOT_YET = "its first round is not over"
 TROUBLED = ("hung", "lost", "refused", "mismatch", "missing")
 
@@ -128,6 +128,11 @@ class Sampled(ABC):
         found = Counter(self.counters)
         found["calls"] += self.card.calls.made
         return found
+
+    def hangs_in_s(self) -> float | None:
+        """Seconds until the call that is under way counts as hung; None if there is none."""
+        name, since_ns = self._doing()
+        return (since_ns + HUNG_NS - time.monotonic_ns()) / SECOND_NS if name else None
 
     def _hung(self) -> str:
         """The call that hangs and since when, as a sentence; empty if none hangs."""

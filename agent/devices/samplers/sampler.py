@@ -74,6 +74,10 @@ class Samplers:
     def get(self, id: str) -> Sampled | None:
         return self._sampled.get(id)
 
+    def every(self) -> tuple[Sampled, ...]:
+        """Return everything that is known of each card that is read."""
+        return tuple(self._sampled.values())
+
     def cards(self) -> tuple[Card, ...]:
         """The cards that are read."""
         return tuple(each.card for each in self._sampled.values())

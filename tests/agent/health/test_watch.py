@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -312,3 +313,41 @@ def test_states_of_a_card_that_does_not_answer() -> None:
     hung = "hung call f: no answer for 1.7 s"
     assert examiner.trouble("hung", hung, 1) == [Signal("g", "hung", 1, text="hung call f")]
     assert examiner.trouble("ok", "", 1) == [] == examiner.trouble("starting", "x", 1)
+
+
+class Calling:
+    """Cards whose calls hang in so many seconds; None for one without a call under way."""
+
+    def __init__(self, *hangs_in_s: float | None) -> None:
+        self._hangs_in_s = hangs_in_s
+
+    def every(self) -> tuple[Any, ...]:
+        return tuple(SimpleNamespace(hangs_in_s=lambda s=each: s) for each in self._hangs_in_s)
+
+
+async def test_the_next_look_is_when_a_call_under_way_would_hang(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for cards, rest_s in (
+        (Calling(), watch.CALM_S),
+        (Calling(None, 1.4), watch.CALM_S),
+        (Calling(1.4, 0.3), 0.3),
+        (Calling(-0.1), 0.0),
+    ):
+        bench.watch._world = msgspec.structs.replace(bench.watch._world, samplers=cast(Any, cards))
+        assert bench.watch._rest_s() == rest_s
+    bench.line(LINE.format(79))
+    assert bench.watch._rest_s() == watch.LOOK_S
+
+
+async def test_a_trouble_is_told_when_it_begins_and_when_it_is_over(tmp_path: Path) -> None:
+    bench, told = Bench(tmp_path), list[str]()
+    bench.watch._world = msgspec.structs.replace(
+        bench.watch._world, troubled=lambda: told.append("troubled")
+    )
+    bench.watch._note("GPU-a", "ok")
+    assert not told and bench.watch._rest_s() == watch.CALM_S
+    bench.watch._note("GPU-a", "hung")
+    bench.watch._note("GPU-a", "hung")
+    assert len(told) == 1 and bench.watch._rest_s() == watch.LOOK_S
+    bench.watch._note("GPU-a", "ok")
+    assert len(told) == 2 and bench.watch._rest_s() == watch.CALM_S

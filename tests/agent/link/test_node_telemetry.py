@@ -20,15 +20,15 @@ def telemetry_of(occupied: Any) -> NodeTelemetry:
     """Return a telemetry with these devices alone."""
     made = NodeTelemetry.__new__(NodeTelemetry)
     made.devices = SimpleNamespace(occupied=occupied)  # type: ignore[assignment]
-    made._recheck = False
+    made._due = asyncio.Event()
     return made
 
 
 async def test_an_occupied_device_is_named_and_soon_reported() -> None:
     made = telemetry_of(lambda ids: dict.fromkeys(ids & {"a"}, "held by pid 812 (python3)"))
-    assert await made.occupied(frozenset({"b"})) == {} and not made._recheck
+    assert await made.occupied(frozenset({"b"})) == {} and not made._due.is_set()
     assert await made.occupied(frozenset({"a", "b"})) == {"a": "held by pid 812 (python3)"}
-    assert made._recheck
+    assert made._due.is_set()
 
 
 async def test_a_driver_that_does_not_answer_lets_nothing_start(
@@ -71,4 +71,4 @@ async def test_a_late_answer_about_ranks_is_told_next_time(monkeypatch: pytest.M
     assert await made._gang_samples() == (second,)
 
     tracer.busy = False
-    assert await made._gang_samples() == ()
+    assert (await made._traced(()))[0] == ()
