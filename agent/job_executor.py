@@ -172,11 +172,11 @@ class JobExecutor:
         """Have the spawner let tasks of gangs run."""
         self._spawn(self._release(keys))
 
-    def stop(self, key: TaskKey, reason: str) -> None:
+    def stop(self, stop: steps.StopAttempt) -> None:
         """Have the spawner end an attempt."""
-        if key in self._short:
-            self._short[key] = False
-        self._spawn(self._stop(key, reason))
+        if stop.key in self._short:
+            self._short[stop.key] = False
+        self._spawn(self._stop(stop))
 
     def settle(self, key: TaskKey) -> None:
         """Have the trace of an ended job written, then post TraceSettled."""
@@ -373,10 +373,12 @@ class JobExecutor:
                 _log.warning("the spawner accepted no release", error=str(error))
                 await asyncio.sleep(RETRY_S)
 
-    async def _stop(self, key: TaskKey, reason: str) -> None:
+    async def _stop(self, stop: steps.StopAttempt) -> None:
+        key = stop.key
+        grace_s = self._starts.get(key).grace_s if stop.grace_s is None else stop.grace_s
         while True:
             try:
-                await self._spawner.stop(key, reason, self._starts.get(key).grace_s)
+                await self._spawner.stop(key, stop.reason, grace_s, stop.signal)
                 return
             except Unavailable as error:
                 self.counters["spawner_unavailable"] += 1

@@ -145,6 +145,15 @@ class Eviction(msgspec.Struct, array_like=True, frozen=True):
         return report.boot_id != self.boot_id or report.settled >= self.index
 
 
+class MoveOrder(msgspec.Struct, array_like=True, frozen=True):
+    """The drain of a node that moves its jobs elsewhere."""
+
+    grace_s: float | None
+    """Seconds between the checkpoint signal of a job and its stop; None: as each job says."""
+    by: str
+    """The administrator who drains it."""
+
+
 class _Row(msgspec.Struct, array_like=True, frozen=True):
     job: int
     user: str
@@ -164,6 +173,8 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     removed: list[tuple[str, list[tuple[int, str]]]] = []
     evicted: list[tuple[str, Eviction]] = []
     departed: list[Departure] = []
+    moves: list[tuple[str, MoveOrder]] = []
+    graces: list[tuple[int, float]] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -190,6 +201,10 @@ class Book:
         """The names of queues by their core id, without the default queue."""
         self.drained: dict[str, str] = {}
         """The reasons of drained nodes, which get no new jobs."""
+        self.moves: dict[str, MoveOrder] = {}
+        """The drained nodes whose jobs are moved elsewhere."""
+        self.graces: dict[int, float] = {}
+        """The jobs that are being moved by a drain which names a grace, with its seconds."""
         self.cordoned: dict[tuple[str, str], str] = {}
         """The reasons of cordoned devices by (node, device), which get no new jobs."""
         self.evicted: dict[str, Eviction] = {}
@@ -230,7 +245,7 @@ class Book:
     def end(self, record: Job) -> None:
         """Encode a record whose state is final."""
         assert record.state in ENDED
-        self.leave_port(record)
+        self.leave(record)
         row = _encode_row(record)
         self._jobs[record.job] = EndedJob(record.owner.user, record.state, row)
         self.shares.end(record.owner.user, record.job, len(row), len(record.spec))
@@ -243,8 +258,9 @@ class Book:
         record.master_port = self.ports.take(first.node, record.job, record.attempt)
         self.gathering.add(record.job)
 
-    def leave_port(self, record: Job) -> None:
-        """Give back the port of a gang whose attempt is over."""
+    def leave(self, record: Job) -> None:
+        """Give back what an attempt that is over had: a gang's port, and the grace of a move."""
+        self.graces.pop(record.job, None)
         if record.master_port and record.decision is not None:
             self.ports.give(record.decision.node, record.master_port, record.job)
         record.master_port = 0
@@ -278,10 +294,17 @@ class Book:
             del self.evicted[report.node]
         self.named(report.labels)
 
+    def drain(self, node: str, why: str) -> None:
+        """Keep why a node is drained, or that it is not; a drain moves nothing until it is said."""
+        self.drained.pop(node, None)
+        self.moves.pop(node, None)
+        if why:
+            self.drained[node] = why
+
     def depart(self, departure: Departure) -> None:
         """Drop a node for good, with all that was set for it; jobs keep its name."""
         node = departure.node
-        for known in (self.nodes, self.drained, self.evicted):
+        for known in (self.nodes, self.drained, self.moves, self.evicted):
             known.pop(node, None)
         self.cordoned = {where: why for where, why in self.cordoned.items() if where[0] != node}
         self.departures.note(departure)
@@ -430,7 +453,9 @@ class Book:
         removed = [(user, list(kept.items())) for user, kept in self._removed.items()]
         evicted = sorted(self.evicted.items())
         marks = (drained, cordoned, removed, evicted, list(self.departures))
-        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks))
+        moves = (sorted(self.moves.items()), sorted(self.graces.items()))
+        told = moves if any(moves) else ()  # no book below feature level 3 has any
+        return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks, *told))
 
     @classmethod
     def restore(cls, data: bytes, cluster: str = "") -> Book:
@@ -455,6 +480,7 @@ class Book:
         book._removed = {user: dict(kept) for user, kept in image.removed}
         book.evicted = dict(image.evicted)
         book.departures = Departures(image.departed)
+        book.moves, book.graces = dict(image.moves), dict(image.graces)
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:

@@ -29,6 +29,7 @@ from stoker.scheduler.effects import (
 )
 from stoker.scheduler.hints import Candidate, Evidence, RequestClass, Sample
 from stoker.scheduler.job_figures import JobFigures
+from stoker.scheduler.reasons import Reason
 from stoker.scheduler.records import BATCH_REQUESTS_MAX, Place, Prefer, Request
 from stoker.scheduler.wire_names import DIGEST
 
@@ -245,6 +246,11 @@ class Core:
     def explain(self, job: int) -> list[Explained]:
         """Return the ranked reasons for the job's state and place; empty for an unknown job."""
         return Explained.unpack_all(self._core.explain(job))
+
+    def move_refusal(self, job: int) -> Reason:
+        """Return why a running job may not be moved off a node that takes no jobs; NONE if it
+        may."""
+        return Reason(self._core.move_refusal(job))
 
     def job_figures(self, job: int) -> JobFigures | None:
         """Return what every start and every row of a list asks of a job, for a part of the time."""

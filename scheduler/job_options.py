@@ -151,6 +151,8 @@ class JobOptions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     prefer_within: tuple[str, ...] = ()
     """It prefers nodes with one value of these keys, the widest first; the last is given up first.
     """
+    checkpoint_signal: Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
+    """The signal that tells the job to save its work before it is moved or preempted."""
 
 
 class OptionLimit(NamedTuple):

@@ -402,6 +402,10 @@ class StopJob(TaskRecord, tag="stop", frozen=True):
     reason: str
     state: Literal["cancelled", "lost", "failed"] = "cancelled"
     """`failed`: ended by the node itself, because of a device."""
+    signal: str = ""
+    """The signal to save its work before it ends, such as `USR1`; empty: it gets none."""
+    grace_s: float | None = None
+    """Seconds that it has for that; None: the grace of its spec."""
 
 
 class ForgetJob(Record, tag="forget", frozen=True):

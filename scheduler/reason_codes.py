@@ -132,6 +132,7 @@ class Reason(IntEnum):
     NOT_BEGUN = 114  # its node could not begin it and gave it back
     NOT_READY = 115  # the tasks of a gang were not all ready in time
     NOT_LAUNCHED = 116  # its node could not launch it, whatever the job is
+    MOVED = 117  # stopped to run again on other nodes than one that was drained
 
     # Reasons for the place of a task.
     PACKED_SHARE = 200

@@ -186,6 +186,7 @@ _SENTENCES: Final[dict[int, str]] = {
         "each of its {asked} conditions is met by some device, but no device meets all of them"
     ),
     Reason.PREEMPTED: "preempted, waits again",
+    Reason.MOVED: "moved off a drained node",
     Reason.RETRIED: "failed, will be tried again",
     Reason.NOT_BEGUN: "was not begun, will be tried again",
     Reason.NOT_LAUNCHED: "was not launched, will be tried again",
@@ -273,7 +274,7 @@ _SENTENCES: Final[dict[int, str]] = {
     Reason.EXPECTED_START: "expected to start at {have} ns",
     Reason.NEEDS_CHOICE: "its placement is left to a scoring function",
     Reason.ROOM_BEING_MADE: "preempted jobs that still stop where it could run: {count}",
-    Reason.WAS_PREEMPTED: "attempts that were preempted or not begun so far: {count}",
+    Reason.WAS_PREEMPTED: "attempts that were preempted, moved or not begun so far: {count}",
     Reason.NEEDS_ONE_VENDOR: (
         "needs {asked} free {devices} of one vendor, node {node} has {have} of one"
     ),

@@ -473,23 +473,26 @@ class DeviceUsage(NamedTuple):
 
 _PREEMPT = Struct("<HHIQQQIHH")
 class Preempt(NamedTuple):
-    """Stop a running job to make room; once its tasks have ended it waits again."""
+    """Stop a running job to make room, or to move it; once its tasks have ended it waits again."""
 
     job: int
     attempt: int
     beneficiary: int = 0
     """The job that room is made for."""
     reason: int = 0
+    move: bool = False
+    """A node of it takes no jobs: it may go if it may run again."""
 
     def pack(self) -> bytes:
+        flags = 1 if self.move else 0
         return _PREEMPT.pack(
-            40, PREEMPT, 0, 0, self.job, self.beneficiary, self.attempt, self.reason, 0,
+            40, PREEMPT, flags, 0, self.job, self.beneficiary, self.attempt, self.reason, 0,
         )
 
     @classmethod
     def unpack(cls, raw: bytes) -> Self:
         f = _PREEMPT.unpack(raw)
-        return tuple.__new__(cls, (f[4], f[6], f[5], f[7]))
+        return tuple.__new__(cls, (f[4], f[6], f[5], f[7], bool(f[2] & 1)))
 
 
 _CANCEL = Struct("<HHIQQH3H")

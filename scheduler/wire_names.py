@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "20c0724a837829ad"
+DIGEST: Final = "6484aa2da372af26"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -90,6 +90,8 @@ SUBMIT_LEAST: Final = 296
 HAS_EXIT_CODE: Final = 1
 HAS_SIGNAL: Final = 2
 HAS_DEVICE_NS: Final = 4
+PREEMPT_MOVE: Final = 1
+"""A node of it takes no jobs: it may go if it may run again."""
 SAMPLE_POWER: Final = 1
 SAMPLE_TEMPERATURE: Final = 2
 SAMPLE_LIMIT: Final = 4

@@ -70,6 +70,12 @@ class _Attempt(msgspec.Struct):
         """True if the attempt is being ended because of a device."""
         return self.stop is not None and self.stop.state == "failed"
 
+    def gives_way_to(self, stop: StopJob) -> bool:
+        """True if this stop counts: the scheduler's replaces a device's fault, and what is lost
+        may run elsewhere, so that no grace holds it here."""
+        before = self.stop
+        return before is None or self.faulted or (stop.state == "lost" and before.state != "lost")
+
 
 class Attempts:
     """The table. Methods append what must be done to `effects` and do nothing else."""
@@ -174,10 +180,10 @@ class Attempts:
         if attempt is None:
             if key not in self._reaped:
                 self._conclude(key, _Attempt(0), stop.state, stop.reason, now_ns)
-        elif attempt.phase not in OVER and (attempt.stop is None or attempt.faulted):
-            if attempt.stop is None:
-                effects.append(steps.StopAttempt(key, stop.reason))
-            attempt.stop = stop  # the scheduler's stop replaces a device's fault
+        elif attempt.phase not in OVER and attempt.gives_way_to(stop):
+            if not attempt.faulted:
+                effects.append(steps.StopAttempt(key, stop.reason, stop.signal, stop.grace_s))
+            attempt.stop = stop
 
     def release(self, keys: Iterable[TaskKey], effects: list[Effect]) -> None:
         """Let tasks of gangs run; the desired state says it again of those that are not here."""

@@ -130,14 +130,21 @@ class Spawner(asyncio.Protocol):
         return refusals
 
     async def stop(
-        self, key: TaskKey, reason: str, grace_s: float = 5.0, timeout_s: float = 30.0
+        self,
+        key: TaskKey,
+        reason: str,
+        grace_s: float = 5.0,
+        signal: str = "",
+        timeout_s: float = 30.0,
     ) -> None:
         """Request a job's end and do not wait for it: SIGTERM to all processes, then SIGKILL after
         `grace_s`.
 
-        `reason` comes back in the Exited event. An ended job stays as it is; NotFound if unknown.
+        With another `signal`, as USR1, its processes that handle it get that first, and after
+        `grace_s` the job is ended as at its time limit. `reason` comes back in the Exited event.
+        An ended job stays as it is; NotFound if unknown.
         """
-        payload = wire.pack_stop(key, reason, grace_s)
+        payload = wire.pack_stop(key, reason, grace_s, signal)
         await self._call_done(wire.STOP, payload, f"stop job {key.job}", timeout_s)
 
     async def release(self, keys: Sequence[TaskKey], timeout_s: float = 30.0) -> None:

@@ -8,6 +8,7 @@ Pure: bytes in, bytes out. The layouts are those of native/runner/wire/wire.h;
 from __future__ import annotations
 
 import os
+import signal
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -277,10 +278,11 @@ def _ns(seconds: float) -> int:
     return int(min(seconds, DURATION_S_MAX) * 1e9)
 
 
-def pack_stop(key: TaskKey, reason: str, grace_s: float) -> bytes:
-    """Return the payload of a STOP frame."""
+def pack_stop(key: TaskKey, reason: str, grace_s: float, name: str = "") -> bytes:
+    """Return the payload of a STOP frame; a signal that this host does not know is SIGTERM."""
     text = reason.encode(errors="replace")[:REASON_BYTES_MAX]
-    return _STOP.pack(*key, len(text), 0, _ns(grace_s)) + text
+    number = getattr(signal, f"SIG{name}", signal.SIGTERM) if name else 0
+    return _STOP.pack(*key, len(text), number, _ns(grace_s)) + text
 
 
 def pack_release(keys: Sequence[TaskKey]) -> bytes:

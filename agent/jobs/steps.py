@@ -265,10 +265,12 @@ class ReleaseAttempts(_Value, frozen=True):
 
 
 class StopAttempt(_Value, frozen=True):
-    """Have the spawner end this attempt."""
+    """Have the spawner end this attempt; `signal` and `grace_s` are as in `StopJob`."""
 
     key: TaskKey
     reason: str
+    signal: str = ""
+    grace_s: float | None = None
 
 
 class Settle(_Value, frozen=True):

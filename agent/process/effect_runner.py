@@ -60,11 +60,11 @@ class EffectRunner:
                     executor.start(starts)
                     starts = []
                     executor.release(keys)
-                case steps.StopAttempt(key, reason):
+                case steps.StopAttempt():
                     assert executor is not None
                     executor.start(starts)
                     starts = []
-                    executor.stop(key, reason)
+                    executor.stop(effect)
                 case steps.Settle(key):
                     assert executor is not None
                     executor.settle(key)

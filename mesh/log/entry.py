@@ -80,6 +80,16 @@ class DrainBlob(Record, tag="drain", frozen=True):
     why: str
 
 
+class MoveBlob(Record, tag="move", frozen=True):
+    """The drain of this node moves its jobs; from feature level 3 on, behind its DrainBlob."""
+
+    node: str
+    grace_s: float | None
+    """Seconds between the checkpoint signal of a job and its stop; None: as each job says."""
+    by: str
+    """The administrator who drains it."""
+
+
 class EvictBlob(Record, tag="evict", frozen=True):
     """A node was given up: all that ran on it is lost. `instance` is as in `NodeReport`."""
 
@@ -171,7 +181,7 @@ class AdminBlob(Record, tag="admin", frozen=True):
     content: str
 
 
-Setting = QueueBlob | NamesBlob | DrainBlob | CordonBlob | LimitsBlob | AccountBlob
+Setting = QueueBlob | NamesBlob | DrainBlob | MoveBlob | CordonBlob | LimitsBlob | AccountBlob
 Blob = (
     JobBlob
     | OutcomeBlob

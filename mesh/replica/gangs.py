@@ -20,6 +20,7 @@ from stoker.scheduler.reasons import Reason
 
 LOOPBACK = "127.0.0.1"
 _LOST = frozenset({Reason.NODE_EVICTED, Reason.NODE_REBOOTED})
+_CALLED_OFF = frozenset({Reason.PREEMPTED, Reason.RECLAIMED, Reason.MOVED, Reason.CANCEL_REQUESTED})
 NAMED_MAX = 4
 """The most ranks that a reason names one by one."""
 
@@ -80,7 +81,7 @@ def judge(record: Job, effect: StateChanged, outcome: Outcome | None) -> None:
         return
     if effect.reason == Reason.NOT_READY:
         record.verdict = "failed"
-    elif effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED, Reason.CANCEL_REQUESTED):
+    elif effect.reason in _CALLED_OFF:
         record.verdict = "cancelled"
     elif outcome is not None:  # a task that its node gave back was called off
         record.verdict = "cancelled" if outcome.state in NOT_BEGUN else outcome.job_state

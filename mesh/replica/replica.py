@@ -582,12 +582,10 @@ class Replica:
             self._compaction.start()
 
     def _charge(self, now: Instant) -> None:
-        """Charge device time to running jobs, and end gangs that do not become ready."""
-        tick, at = self._leadership.tick, (now.log_ns, now.boot_ns)
-        usages = tick.charges(self.state, self.nodes.observations, *at)
-        late = tick.late_gangs(self.state, *at)
-        if usages or late:
-            self._appends.enqueue(TickWork([*usages, *late]), now)
+        """Charge device time to running jobs, end gangs that are not ready, and move jobs."""
+        at = (self.nodes.observations, now.log_ns, now.boot_ns)
+        if due := self._leadership.tick.requests(self.state, *at):
+            self._appends.enqueue(TickWork(due), now)
 
     def _forget_if_due(self) -> None:
         """Have ended jobs forgotten before the core, which knows no users, drops the oldest."""

@@ -8,7 +8,7 @@ entry is next.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from stoker.mesh.log.entry import (
     GenesisBlob,
     JobBlob,
     LimitsBlob,
+    MoveBlob,
     NamesBlob,
     NodeBlob,
     NodeRemovedBlob,
@@ -41,6 +42,7 @@ from stoker.mesh.replica import (
     attempt_words,
     followed_jobs,
     gangs,
+    moves,
     open_array,
     origin,
     snapshots,
@@ -50,7 +52,7 @@ from stoker.mesh.replica.entry_step import EntryStep
 from stoker.mesh.replica.raw_start import StartRaw
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.native.errors import Corrupt, StokerError
-from stoker.scheduler.book import Attempt, Book, Eviction, Job
+from stoker.scheduler.book import Attempt, Book, Eviction, Job, MoveOrder
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.departures import Departure
 from stoker.scheduler.effects import (
@@ -74,7 +76,6 @@ from stoker.scheduler.nouns import (
     Outcome,
     ReleaseJob,
     StartJob,
-    StopJob,
     TrustSchedulers,
 )
 from stoker.scheduler.reasons import Reason, sentence
@@ -327,9 +328,9 @@ class ReplicaState:
         if isinstance(blob, NamesBlob):
             self.book.named(blob.names)
         elif isinstance(blob, DrainBlob):
-            self.book.drained.pop(blob.node, None)
-            if blob.why:
-                self.book.drained[blob.node] = blob.why
+            self.book.drain(blob.node, blob.why)
+        elif isinstance(blob, MoveBlob):
+            self.book.moves[blob.node] = MoveOrder(blob.grace_s, blob.by)
         elif isinstance(blob, CordonBlob):
             self.book.cordoned.pop((blob.node, blob.device), None)
             if blob.why:
@@ -455,11 +456,14 @@ class ReplicaState:
             outcome.signal if outcome is not None else None,
             outcome.usage if outcome is not None else None,
         )
-        self.book.leave_port(record)
+        self.book.leave(record)
         record.waits_again(gangs.ended(record, effect, ended) if record.ranks else ended)
         record.state = "pending"
         again = sentence(effect.reason if retried else Reason.PREEMPTED)
-        record.reason = f"{again}: {why}" if retried and why != again else again
+        if effect.reason == Reason.MOVED:
+            record.reason = moves.waits(record)
+        else:
+            record.reason = f"{again}: {why}" if retried and why != again else again
         step.changed(record)
 
     def _submitted(self, effect: StateChanged, step: EntryStep) -> None:
@@ -493,6 +497,8 @@ class ReplicaState:
             record.stopped_for = step.cancels[effect.command]
         if effect.state == "stopping" and effect.reason in (Reason.PREEMPTED, Reason.RECLAIMED):
             return attempt_words.preempted(effect, step.entry)
+        if effect.state == "stopping" and effect.reason == Reason.MOVED:
+            return moves.begun(self.book, record)
         if effect.reason == Reason.AFTER_FAILED:
             unmet = followed_jobs.unmet_text(self.core, self.book, effect.job)
             return unmet or sentence(effect.reason)
@@ -570,8 +576,7 @@ class ReplicaState:
         record = self.book.live(effect.job)
         why = record.reason if record is not None and record.reason else sentence(effect.reason)
         key = self.book.key(effect.job, effect.attempt, effect.task)
-        state: Literal["lost", "cancelled"] = "lost" if effect.state == "lost" else "cancelled"
-        step.act(self.node_name(effect.node), StopJob(*key, why, state))
+        step.act(self.node_name(effect.node), moves.stop_of(self.book, key, why, effect.reason))
 
     def _forgotten(self, effect: Forgotten, step: EntryStep) -> None:
         nodes = self.book.where(effect.job)

@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stoker.mesh.log.entry import CordonBlob, DrainBlob, LimitsBlob, NamesBlob, QueueBlob, Setting
+from stoker.mesh.log.entry import (
+    CordonBlob,
+    DrainBlob,
+    LimitsBlob,
+    MoveBlob,
+    NamesBlob,
+    QueueBlob,
+    Setting,
+)
 from stoker.mesh.replica import cluster_limits as limit_changes
+from stoker.mesh.replica import moves
 from stoker.mesh.replica.events import Admin, NodeRemoval
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request, node_requests, work
@@ -32,6 +41,8 @@ from stoker.scheduler.policies import FIRST_ORDER, Order, Placement
 WEIGHT_MAX = 1_000_000
 MILLI_MAX = 1 << 40
 REASON_CHARS_MAX = 200
+GRACE_S_MAX = 3600
+"""The longest grace of a drain that moves jobs: that of a job."""
 CORDONS_MAX = 4096
 CHANGES_MAX = 32
 """The most labels, taints and removals in one request."""
@@ -135,15 +146,17 @@ def node_reserve(
 
 
 def node_drain(
-    token: Any, request: schema.NodeDrainRequest, state: ReplicaState, now_ns: int
+    token: Any, request: schema.NodeDrainRequest, state: ReplicaState, now_ns: int, by: str = ""
 ) -> Admin:
-    """Drain a node, so that it gets no new jobs, or undrain it."""
+    """Drain a node, so that it gets no new jobs, or undrain it; `by` is who wants it."""
     number = _node(request.node, state)
     check_reason(request.reason)
+    _check_move(request, state)
     if request.drain:
-        why = request.reason or "on request"
+        why = request.reason or moves.UNSAID
         down = records.NodeDown(number, reason=work.DRAINED)
-        return Admin(token, (down,), (DrainBlob(request.node, why),))
+        moved = (MoveBlob(request.node, request.grace_s, by),) if request.move else ()
+        return Admin(token, (down,), (DrainBlob(request.node, why), *moved))
     if request.node not in state.book.drained:
         return Admin(token, (), ())
     node = request.node
@@ -156,6 +169,21 @@ def node_drain(
         return tuple(requests)
 
     return Admin(token, up(state), (DrainBlob(node, ""),), up)
+
+
+def _check_move(request: schema.NodeDrainRequest, state: ReplicaState) -> None:
+    """Raise for a drain that cannot move jobs as it says."""
+    if not request.move and request.grace_s is None:
+        return
+    if not (request.drain and request.move):
+        raise BadRequest("a grace is that of a drain that moves jobs", hint="give move as well")
+    if request.grace_s is not None and not 0 <= request.grace_s <= GRACE_S_MAX:
+        raise BadRequest(f"grace_s is {request.grace_s:g}, from 0 to {GRACE_S_MAX}")
+    if state.level < moves.SINCE:
+        raise Refused(
+            f"no drain moves jobs at feature level {state.level} of this cluster",
+            hint=f"`stoker cluster upgrade` raises the level; from {moves.SINCE} on it does",
+        )
 
 
 def node_remove(

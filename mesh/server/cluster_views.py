@@ -15,6 +15,7 @@ from stoker import __version__
 from stoker.mesh.log import roster_change
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works.fence import FENCE_ID, FENCE_TAINT
+from stoker.mesh.server import node_moves
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema_cluster import NodeState
 from stoker.native.errors import Unavailable
@@ -75,6 +76,7 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     drained = "; ".join(filter(None, (book.drained.get(report.node, ""), report.drain)))
     evicted = book.evicted.get(report.node)
     labels = replica.state.core.labels(number)
+    leaving = node_moves.leaving(report.node, replica.state)
     return schema.NodeView(
         node=report.node,
         state=_state(silent=silent, drained=drained, evicted=evicted),
@@ -94,6 +96,9 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
         drained=drained,
         evicted=evicted.why if evicted is not None else "",
         reserved=_reserved(replica, info),
+        moving=leaving.moving if leaving is not None else None,
+        staying=leaving.staying if leaving is not None else (),
+        staying_more=leaving.staying_more if leaving is not None else 0,
     )
 
 

@@ -134,6 +134,7 @@ class _Explanation:
             rank=rank,
             troubles=tuple(job_views.troubles(self._replica, self._job)),
             expected=self._expected(),
+            attempts=tuple(map(job_views.attempt_view, self._job.attempts)),
         )
 
     def _expected(self) -> schema.ExpectedStart | None:

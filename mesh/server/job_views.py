@@ -61,7 +61,7 @@ def job_view(
             output_bytes=job.usage.output_bytes,
             output_dropped_bytes=job.usage.output_dropped_bytes,
         ),
-        attempts=tuple(map(_attempt, job.attempts)),
+        attempts=tuple(map(attempt_view, job.attempts)),
         array=_array(job.job, spec),
         device_ns=_device_ns(replica, job.job),
         position=at,
@@ -94,7 +94,8 @@ def shortened(view: schema.JobView) -> schema.JobView:
     return msgspec.structs.replace(view, spec=spec)
 
 
-def _attempt(attempt: Attempt) -> schema.AttemptView:
+def attempt_view(attempt: Attempt) -> schema.AttemptView:
+    """Return an attempt that was followed by another one."""
     return schema.AttemptView(
         attempt=attempt.attempt,
         state=attempt.state,

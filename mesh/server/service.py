@@ -245,6 +245,9 @@ class Service:
             return event
         if isinstance(request, schema.NodeRemoveRequest):
             request = self._removable(caller, request)
+        if isinstance(request, schema.NodeDrainRequest):
+            now_ns = self.replica.real_ns
+            return administration.node_drain(caller, request, state, now_ns, caller.user)
         return administration.HANDLERS[what](caller, request, state, self.replica.real_ns)
 
     def _removable(

@@ -154,6 +154,8 @@ class JobRequest(Message, frozen=True):
     prefer_within: tuple[str, ...] = ()
     """It prefers nodes with one value of these keys, the widest first; the last is given up first.
     """
+    checkpoint_signal: Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
+    """The signal that tells the job to save its work before it is moved or preempted."""
 
 
 class Spec(Part, frozen=True):
@@ -215,6 +217,7 @@ class Spec(Part, frozen=True):
     numa: str = "prefer"
     within: str = ""
     prefer_within: tuple[str, ...] = ()
+    checkpoint_signal: str = "TERM"
 
 
 class Afters(NamedTuple):
@@ -285,6 +288,7 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
         numa=request.numa,
         within=request.within,
         prefer_within=request.prefer_within,
+        checkpoint_signal=request.checkpoint_signal,
     )
 
 
@@ -349,4 +353,5 @@ def shown_spec(
         numa=spec.numa,
         within=spec.within,
         prefer_within=spec.prefer_within,
+        checkpoint_signal=spec.checkpoint_signal,
     )

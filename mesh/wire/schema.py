@@ -457,6 +457,8 @@ class ExplainView(ReplyMessage, frozen=True):
     """The ranks that keep others waiting now."""
     expected: ExpectedStart | None = None
     """The expected start of a pending job; null for one that was placed."""
+    attempts: tuple[AttemptView, ...] = ()
+    """The newest 16 attempts before the present one."""
 
 
 class Failure(Part, frozen=True):

@@ -110,11 +110,17 @@ class NodeReserveRequest(Message, frozen=True):
 
 
 class NodeDrainRequest(Message, frozen=True):
-    """`node.drain`: the node gets no new jobs, and running ones go on; `drain` false ends it."""
+    """`node.drain`: the node gets no new jobs, and running ones go on; `drain` false ends it.
+
+    With `move` those that may run again are stopped and run on other nodes: each gets its
+    checkpoint signal, and `grace_s` later its end; without `grace_s` its own grace counts.
+    """
 
     node: str
     drain: bool = True
     reason: str = ""
+    move: bool = False
+    grace_s: float | None = None
 
 
 class NodeRemoveRequest(Message, frozen=True):
@@ -214,6 +220,19 @@ class NodeView(ReplyMessage, frozen=True):
     evicted: str = ""
     """The reason why it was given up, or empty."""
     reserved: Reservation | None = None
+    moving: int | None = None
+    """Jobs that its drain moves, and that have not ended here; None: the drain moves none."""
+    staying: tuple[StayingJob, ...] = ()
+    """Jobs that stay although its drain moves jobs, 16 at most."""
+    staying_more: int = 0
+    """The number of further ones."""
+
+
+class StayingJob(Part, frozen=True):
+    """A job that a drain does not move, and why."""
+
+    job: int
+    why: str
 
 
 class Reservation(Part, frozen=True):

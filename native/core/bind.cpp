@@ -281,9 +281,15 @@ class Core
 		return to_bytes(found.data(), size_t(count) * sizeof(sk_candidate));
 	}
 
-	bool scores_check()
+	// A figure of the whole state.
+	template <auto read> auto figure() const
 	{
-		return sk_core_scores_check(idle());
+		return read(idle());
+	}
+
+	unsigned move_refusal(uint64_t job) const
+	{
+		return sk_core_move_refusal(idle(), job);
 	}
 
 	nb::bytes explain(uint64_t job) const
@@ -393,16 +399,6 @@ class Core
 		return ret;
 	}
 
-	uint64_t term() const
-	{
-		return sk_core_term(idle());
-	}
-
-	uint64_t leader() const
-	{
-		return sk_core_leader(idle());
-	}
-
 	nb::tuple limits() const
 	{
 		sk_limits at;
@@ -467,11 +463,6 @@ class Core
 		const char *broken = sk_core_check(idle());
 
 		return broken ? broken : "";
-	}
-
-	uint64_t memory_digest() const
-	{
-		return sk_core_memory_digest(idle());
 	}
 
       private:
@@ -575,9 +566,10 @@ NB_MODULE(_core, module)
 		.def("workload", &Core::workload, "classes"_a)
 		.def("choice", &Core::choice, "job"_a, "attempt"_a, "reason"_a, "rows"_a)
 		.def("candidates", &Core::candidates, "job"_a, "chosen"_a, "now_ns"_a, "seed"_a)
-		.def("scores_check", &Core::scores_check)
+		.def("scores_check", &Core::figure<sk_core_scores_check>)
 		.def("digest", &Core::digest)
 		.def("explain", &Core::explain, "job"_a)
+		.def("move_refusal", &Core::move_refusal, "job"_a)
 		.def("job", &Core::job, "job"_a)
 		.def("node", &Core::node, "node"_a)
 		.def("nodes", &Core::nodes)
@@ -590,11 +582,11 @@ NB_MODULE(_core, module)
 		.def("due", &Core::due)
 		.def("key_window", &Core::key_window, "client"_a, "key"_a)
 		.def("counters", &Core::counters)
-		.def("term", &Core::term)
-		.def("leader", &Core::leader)
+		.def("term", &Core::figure<sk_core_term>)
+		.def("leader", &Core::figure<sk_core_leader>)
 		.def("limits", &Core::limits)
 		.def("bench_decide", &Core::bench_decide, "submits"_a, "fill_milli"_a, "warm"_a,
 		     "decisions"_a, "batches"_a, "naive"_a, "unique"_a, "seed"_a)
 		.def("check", &Core::check)
-		.def("memory_digest", &Core::memory_digest);
+		.def("memory_digest", &Core::figure<sk_core_memory_digest>);
 }

@@ -240,6 +240,11 @@ uint64_t sk_core_memory_digest(const struct sk_core *core);
 uint32_t sk_core_explain(const struct sk_core *core, uint64_t job, struct sk_explain *lines,
 			 uint32_t capacity);
 
+/* Returns the reason for which a SK_PREEMPT_MOVE of the job would be refused now, or
+ * SK_REASON_NONE. NOT_PREEMPTIBLE: it may not run again; NO_NODE_FITS: no node that takes jobs
+ * could run it, were it empty; UNCHANGED: all of its nodes take jobs. */
+uint16_t sk_core_move_refusal(const struct sk_core *core, uint64_t job);
+
 /* Views return -ENOENT for unknown ids; counts are the number of records written. */
 int sk_core_job(const struct sk_core *core, uint64_t job, struct sk_job_view *ret);
 int sk_core_node(const struct sk_core *core, uint64_t node, struct sk_node_view *ret);

@@ -128,6 +128,7 @@ enum sk_reason {
 	SK_NOT_BEGUN = 114,    /* its node could not begin it and gave it back */
 	SK_NOT_READY = 115,    /* the tasks of a gang were not all ready in time */
 	SK_NOT_LAUNCHED = 116, /* its node could not launch it, whatever the job is */
+	SK_MOVED = 117,	       /* stopped to run again on other nodes than one that was drained */
 
 	/* Reasons for the place of a task. */
 	SK_PACKED_SHARE = 200,

@@ -453,9 +453,10 @@ struct sk_usage {
 };
 static_assert(sizeof(struct sk_usage) == 40, "stored layout");
 
-/* Stop a running job to make room; once its tasks have ended it waits again.
+#define SK_PREEMPT_MOVE 1u /* A node of it takes no jobs: it may go if it may run again. */
+/* Stop a running job to make room, or to move it; once its tasks have ended it waits again.
  *
- * Python: Preempt(job, attempt, beneficiary=0, reason=0) */
+ * Python: Preempt(job, attempt, beneficiary=0, reason=0, move=False) */
 struct sk_preempt {
 	struct sk_header header;
 	uint64_t job;

@@ -382,6 +382,28 @@ class Jobs(Nodes, Queues):
         self.use(job.request.queue, c.device_ns - job.charged)
         job.charged = c.device_ns
 
+    def refuse_move(self, job: Job) -> None:
+        """A move needs a node that takes no jobs, a job that may run again, and another node."""
+        where = {task.node for task in self.of_job(job)}
+        if all(node.up for node in self.nodes if node.id in where):
+            raise No(R.UNCHANGED)
+        if not job.request.retries and not job.wants(Option.PREEMPTIBLE):
+            raise No(R.NOT_PREEMPTIBLE)
+        if self.hopeless(job):
+            raise No(R.NO_NODE_FITS)
+
+    def hopeless(self, job: Job) -> bool:
+        """True if the job would not fit even if nothing else ran."""
+        empty = self.clone()
+        empty.tasks, empty.nodes = [], [node for node in empty.nodes if node.up]
+        for node in empty.nodes:
+            taints = {label for label, (_, taint, _) in node.labels.items() if taint}
+            shut = bool(taints - set(job.request.tolerate))
+            for device in node.devices:
+                device.capacity *= device.available and not shut
+            node.cpu, node.memory = (0, 0) if shut else (node.cpu, node.memory)
+        return empty.holds_at_most(job.request) < job.request.tasks
+
     def do_preempt(self, c: rec.Preempt) -> None:
         job = self.job_of(c.job)
         ran = max(0, self.now - job.place_ns)
@@ -391,11 +413,14 @@ class Jobs(Nodes, Queues):
             raise No(R.NOT_RUNNING)
         if c.attempt != job.attempt:
             raise No(R.WRONG_ATTEMPT, c.attempt, job.attempt)
-        if not job.wants(Option.PREEMPTIBLE):
+        if c.move:
+            self.refuse_move(job)
+        elif not job.wants(Option.PREEMPTIBLE):
             raise No(R.NOT_PREEMPTIBLE)
-        if ran < job.request.min_run_s * SECOND:
+        elif ran < job.request.min_run_s * SECOND:
             raise No(R.RUNS_TOO_SHORT, ran, job.request.min_run_s)
-        job.verdict, job.state, job.reason = PENDING, STOPPING, c.reason or R.PREEMPTED
+        reason = c.reason or (R.MOVED if c.move else R.PREEMPTED)
+        job.verdict, job.state, job.reason = PENDING, STOPPING, reason
         self.tell_state(job, 0)
         self.tell_stops(job, job.reason)
 

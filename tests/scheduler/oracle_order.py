@@ -136,18 +136,6 @@ class OrderOracle(Oracle):
         order = self.queues[job.request.queue].order
         return order in BLOCKING and (order == Order.FIFO or not self.hopeless(job))
 
-    def hopeless(self, job: Job) -> bool:
-        """True if the job would not fit even if nothing else ran."""
-        empty = self.clone()
-        empty.tasks, empty.nodes = [], [node for node in empty.nodes if node.up]
-        for node in empty.nodes:
-            taints = {label for label, (_, taint, _) in node.labels.items() if taint}
-            shut = bool(taints - set(job.request.tolerate))
-            for device in node.devices:
-                device.capacity *= device.available and not shut
-            node.cpu, node.memory = (0, 0) if shut else (node.cpu, node.memory)
-        return empty.holds_at_most(job.request) < job.request.tasks
-
     def start(
         self, job: Job, commands: list[rec.Command], reason: int | None = None
     ) -> list[rec.Place] | None:

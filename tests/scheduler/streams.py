@@ -296,12 +296,20 @@ class Stream:
         wrong = self.rarely()
         return rec.DeviceUsage(job.id, job.attempt + wrong, self.random.randrange(40) * SECOND)
 
-    def preempt(self) -> rec.Preempt:
+    def preempt(self) -> rec.Request:
+        """Most moves follow the drain of a node that holds tasks."""
         job = self.held()
         if job is None or self.rarely():
-            return rec.Preempt(self.some_job(), 1)
-        reason = self.one_of(0, Reason.RECLAIMED)
-        return rec.Preempt(job.id, job.attempt + self.rarely(), self.some_job(), reason)
+            return rec.Preempt(self.some_job(), 1, move=self.one_of(False, True))
+        down = {node.id for node in self.oracle.nodes if not node.up}
+        there = [task.job for task in self.oracle.tasks if task.node in down]
+        if there and self.rarely(0.8):
+            moved = self.oracle.jobs[self.random.choice(there)]
+            return rec.Preempt(moved.id, moved.attempt + self.rarely(), move=True)
+        if self.rarely(0.2):
+            return rec.NodeDown(self.random.choice(self.oracle.tasks).node, reason=1)
+        attempt, reason = job.attempt + self.rarely(), self.one_of(0, Reason.RECLAIMED)
+        return rec.Preempt(job.id, attempt, self.some_job(), reason)
 
     def give_up(self) -> rec.GiveUp:
         job = self.held()

@@ -31,7 +31,7 @@ REACHED = {
     *(R.REPELLED, R.NOT_ATTRACTED, R.DEVICE_MEMORY_FULL, R.LINK_BROKEN, R.HELD),
     *(R.BAD_DEVICE_KIND, R.WRONG_KIND, R.VENDORS_MIXED, R.BAD_CONDITION, R.CONDITION_NOT_MET),
     *(R.GANG_SPREAD, R.GANG_PACKED, R.NO_NODE_HAS_MODEL, R.PREEMPTED, R.RETRIED, R.RECLAIMED),
-    *(R.NOT_READY, R.ALREADY_RELEASED, R.LEVEL_SPLIT),
+    *(R.NOT_READY, R.ALREADY_RELEASED, R.LEVEL_SPLIT, R.MOVED),
 }
 """Reasons that random streams must reach: a stream that misses one tests less than it
 seems to. Those that need dozens of one thing have golden scripts (full.txt)."""

@@ -81,7 +81,7 @@ COMMANDS: list[rec.Command] = [
     rec.DeviceTraits(
         node=wide(1), device=2, compute=short(3), arch=wide(4), profile=wide(5), driver=wide(6)
     ),
-    rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4),
+    rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4, move=True),
     rec.GiveUp(job=wide(1), attempt=short(2), reason=3),
 ]  # fmt: skip
 

@@ -58,6 +58,14 @@ class ServerStatus(msgspec.Struct, frozen=True):
     """The reason why it takes part in nothing although it answers, or empty."""
 
 
+class JobsLeft(msgspec.Struct, frozen=True):
+    """The jobs that a drained node still has."""
+
+    jobs: int
+    moving: int | None
+    """Those that its drain moves to other nodes; None: it moves none."""
+
+
 class ClusterStatus(msgspec.Struct, frozen=True):
     """All servers and nodes of a cluster."""
 
@@ -79,6 +87,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     """The reason of each server that keeps the cluster from the next level."""
     drained: dict[str, str] = {}
     """The reason of each node that takes no new jobs."""
+    left: dict[str, JobsLeft] = {}
+    """The jobs that each of these nodes still has."""
 
 
 class SchedulerAnswers(NamedTuple):
@@ -136,6 +146,7 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
     rows = tuple(_left_behind(row, newest.level) for row in found)
     servers = tuple(_judged(row, rows, _place(newest)[1], log) for row in rows)
     names = {row.scheduler: row.server for row in rows}
+    drained = [row for row in answers.nodes or () if row.drained]
     following = next_level(rows, newest.level)
     return ClusterStatus(
         cluster=newest.cluster,
@@ -148,7 +159,8 @@ def judge(answers: SchedulerAnswers) -> ClusterStatus:
         level=newest.level,
         next_level=following,
         lags=lags(rows, following) if following else {},
-        drained={row.node: row.drained for row in answers.nodes or () if row.drained},
+        drained={row.node: row.drained for row in drained},
+        left={row.node: JobsLeft(row.jobs, row.moving) for row in drained},
     )
 
 

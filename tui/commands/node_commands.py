@@ -51,7 +51,7 @@ def node_command() -> None:
 def node_show_command(name: str, topology: bool, state: str | None, output: tables.Output) -> None:
     """Show a node and its devices; `stoker node NAME` is short for it."""
     from stoker.tui.calls import cluster_calls
-    from stoker.tui.render import text
+    from stoker.tui.render import drains, text
     from stoker.tui.render import topology as matrix
 
     if topology:
@@ -68,6 +68,8 @@ def node_show_command(name: str, topology: bool, state: str | None, output: tabl
     text.show("\n" if row["missing"] or row["drained"] else "")
     if row["drained"]:
         text.show(text.fitted(f"no new jobs: {row['drained']}", sys.stdout) + "\n")
+    for sentence in drains.sentences(row):
+        text.show(text.fitted(sentence, sys.stdout) + "\n")
     for missing in row["missing"]:
         text.show(text.fitted(f"missing: {missing}", sys.stdout) + "\n")
 
@@ -136,12 +138,29 @@ def node_reserve_command(
 @node_command.command("drain")
 @click.argument("name", shell_complete=completion.nodes)
 @click.option("--reason", default="", help="Reason to show with the node.")
+@click.option("--move", is_flag=True, help="Move jobs that may run again to other nodes.")
+@click.option(
+    "--grace", "grace_s", type=SPAN, default=None, help="With --move, time to save work: 30s."
+)
 @node_option
-def node_drain_command(name: str, reason: str, state: str | None) -> None:
-    """Keep new jobs off a node; running jobs continue."""
-    from stoker.mesh.wire.schema import NodeDrainRequest
+def node_drain_command(
+    name: str, reason: str, move: bool, grace_s: float | None, state: str | None
+) -> None:
+    """Keep new jobs off a node; running jobs continue.
 
-    settle(state, "node", "drain", NodeDrainRequest(node=name, reason=reason), f"drain of {name}")
+    With --move, jobs that may run again (--restart, --retries, --preemptible) get their checkpoint
+    signal, have their own grace or this one, and run again on other nodes, which costs them no
+    retry. The others stay until they end, and the command says which and why.
+    """
+    from stoker.mesh.wire.schema import NodeDrainRequest
+    from stoker.tui.calls import cluster_calls
+    from stoker.tui.render import drains, text
+
+    request = NodeDrainRequest(node=name, reason=reason, move=move, grace_s=grace_s)
+    settle(state, "node", "drain", request, f"drain of {name}")
+    row, _ = call(cluster_calls.node(state, name))
+    for sentence in drains.sentences(row):
+        text.show(text.fitted(sentence, sys.stdout) + "\n")
 
 
 @node_command.command("undrain")

@@ -13,8 +13,8 @@ from typing import Final
 import click
 
 from stoker.tui.options.quantity import (
-    ARRAY, CPUS, DEVICE_MEM, ESTIMATE, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, TIME,
-    WHOLE_S,
+    ARRAY, CPUS, DEVICE_MEM, ESTIMATE, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, SPAN,
+    TIME, WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -102,6 +102,9 @@ FLAGS: Final = (
     click.option("--pids", type=click.IntRange(1, 4194304), help="Limit of processes and threads."),
     click.option("--time", "time_s", type=TIME, help="Time limit: 90s, 2h, 1:30:00."),
     click.option(
+        "--grace", "grace_s", type=SPAN, default=5.0, help="Time to end after SIGTERM: 30s.",
+    ),
+    click.option(
         "--priority", type=click.IntRange(-100, 100), default=0, show_default=True,
         help="Jobs of a higher one go first.",
     ),
@@ -153,6 +156,11 @@ FLAGS: Final = (
     click.option(
         "--rank-patience", "rank_patience_s", type=WHOLE_S, default=60,
         help="How long a rank may keep the others waiting: 30s.",
+    ),
+    click.option(
+        "--checkpoint-signal", type=click.Choice(["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"]),
+        default="TERM", show_default=True,
+        help="Signal to save its work before a move or preemption.",
     ),
     click.option(
         "--retries", type=click.IntRange(0, 10), default=0, help="Attempts after a failed one.",

@@ -31,6 +31,7 @@ def _lines(explained: Object, now_ns: int) -> Iterator[Line]:
     yield from _reasons(explained)
     yield from _expected(explained.get("expected") or {}, now_ns)
     yield from _actions(explained)
+    yield from _attempts(explained)
     if explained.get("decision"):
         yield from _decision(explained["decision"])
     if explained.get("evidence"):
@@ -65,6 +66,14 @@ def _actions(explained: Object) -> Iterator[Line]:
         yield "what would help", ""
     for action in explained["actions"]:
         yield ("  - ", action)
+
+
+def _attempts(explained: Object) -> Iterator[Line]:
+    """A line for each attempt before the present one: where it was, and why it is not there."""
+    for attempt in explained.get("attempts") or ():
+        where = f" on node {attempt['node']}" if attempt.get("node") else ""
+        words = f"{attempt['state']}, {attempt['reason']}"
+        yield (f"attempt {attempt['attempt']}{where}: ", words)
 
 
 def _decision(decision: Object) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from stoker.tui.render import text
+from stoker.tui.render import drains, text
 
 Row = dict[str, Any]
 DRAINED_MAX = 8
@@ -47,7 +47,8 @@ def _lines(found: Row, rows: list[tuple[str, ...]]) -> Iterator[str]:
     yield f"level    {_level(found)}"
     yield f"nodes    {_nodes(found['nodes'])}"
     for node, why in sorted(found["drained"].items())[:DRAINED_MAX]:
-        yield text.clean(f"         {node} takes no new jobs: {why}")
+        left = drains.left(**found["left"][node])
+        yield text.clean(f"         {node} takes no new jobs: {why}; {left}")
     yield ""
     yield from _table(rows)
     yield ""

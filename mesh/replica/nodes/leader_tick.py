@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader's periodic work: decide again, charge device time to running jobs, and end gangs that
-do not become ready.
+"""The leader's periodic work: decide again, charge device time to running jobs, end gangs that do
+not become ready, and move jobs off nodes whose drains say so.
 
-Without I/O. Owns the bounds: waiting jobs are examined once a second, and at most USAGES_MAX jobs
-are charged every ten. A gang has GATHER_NS from its place to the readiness of all of its tasks.
+Without I/O. Owns the bounds: waiting jobs are examined once a second, so are those of drained
+nodes, and at most USAGES_MAX jobs are charged every ten. A gang has GATHER_NS from its place to the
+readiness of all of its tasks.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from stoker.mesh.replica import moves
 from stoker.mesh.replica.nodes.node_channel import key_of
 from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import MILLI, JobSample, Observation, TaskKey
 from stoker.scheduler.policies import Order
-from stoker.scheduler.records import DeviceUsage, GiveUp
+from stoker.scheduler.records import DeviceUsage, GiveUp, Preempt
 
 Observed = Mapping[str, tuple[Observation, int]]
 """The newest sample of each node by its name, and when it came."""
@@ -34,7 +36,7 @@ class LeaderTick:
     """One leader's timers; `now_ns` is CLOCK_BOOTTIME, `real_ns` the time of the log."""
 
     def __init__(self) -> None:
-        self._looked_ns = self._gathered_ns = 0
+        self._looked_ns = self._gathered_ns = self._moved_ns = self._moved_after = 0
         self._charged_ns: int | None = None
         self._after = 0
 
@@ -48,6 +50,25 @@ class LeaderTick:
         self._looked_ns = now_ns
         counters = state.core.counters()
         return counters["pending_device"] + counters["pending_host"] > 0
+
+    def requests(
+        self, state: ReplicaState, observed: Observed, real_ns: int, now_ns: int
+    ) -> list[DeviceUsage | GiveUp | Preempt]:
+        """Return what is due of usages to charge, gangs to give up and jobs to move."""
+        at = (real_ns, now_ns)
+        return [
+            *self.charges(state, observed, *at),
+            *self.late_gangs(state, *at),
+            *self.moves(state, now_ns),
+        ]
+
+    def moves(self, state: ReplicaState, now_ns: int) -> list[Preempt]:
+        """Return the moves off drained nodes that begin now; looked for once a second."""
+        if not state.book.moves or now_ns - self._moved_ns < LOOK_NS:
+            return []
+        self._moved_ns = now_ns
+        found, self._moved_after = moves.due(state, self._moved_after)
+        return found
 
     def late_gangs(self, state: ReplicaState, real_ns: int, now_ns: int) -> list[GiveUp]:
         """Return the attempts of gangs that are to be given up; looked for once a second."""

@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.log import roster_change
+from stoker.mesh.replica import moves
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import command
 from stoker.mesh.wire.command import (
@@ -26,6 +27,7 @@ from stoker.scheduler.book import Book
 from stoker.scheduler.effects import TaskInfo
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import Action, StartJob, StopJob, TaskKey
+from stoker.scheduler.reasons import Reason
 
 _BODY_BYTES = COMMAND_BYTES_MAX - 2048
 """The most bytes of actions in one sealed record."""
@@ -125,8 +127,10 @@ class NodeChannel:
         stopping: set[TaskKey],
     ) -> Iterator[StopJob]:
         for key in sorted(stopping):
-            record = self._state.book.live(key.job)
-            yield StopJob(*key, record.reason if record is not None else "cancelled")
+            record, info = self._state.book.live(key.job), self._state.core.job(key.job)
+            why = record.reason if record is not None else "cancelled"
+            reason = info.reason if info is not None else Reason.NONE
+            yield moves.stop_of(self._state.book, key, why, reason)
         for key in sorted(have - wanted):
             if key.placing == self._state.book.placing(key.job, key.attempt):
                 yield StopJob(*key, "the log says that this attempt is over", "lost")

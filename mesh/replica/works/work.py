@@ -22,6 +22,7 @@ from stoker.mesh.log.entry import (
     Entry,
     EvictBlob,
     LimitsBlob,
+    MoveBlob,
     NodeBlob,
     Opened,
     Setting,
@@ -175,7 +176,7 @@ class AdminWork(Work):
         for fate in fates:
             if fate.rejected is not None and not _no_matter(fate.rejected):
                 return refusal(fate.rejected, state)
-        kinds = (CordonBlob, LimitsBlob, AccountBlob)
+        kinds = (CordonBlob, LimitsBlob, AccountBlob, MoveBlob)
         alone = any(isinstance(setting, kinds) for setting in self.settings)
         return AdminApplied(alone or any(fate.command >= 0 for fate in fates))
 
@@ -342,12 +343,14 @@ class ForgetWork(Work):
 
 
 class TickWork(Work):
-    """The requests of the leader's own clock: the device time of running jobs so far, and the end
-    of gangs that are not ready."""
+    """The requests of the leader's own clock: the device time of running jobs so far, the end of
+    gangs that are not ready, and the moves of jobs off drained nodes."""
 
     __slots__ = ()
 
-    def __init__(self, requests: Sequence[records.DeviceUsage | records.GiveUp]) -> None:
+    def __init__(
+        self, requests: Sequence[records.DeviceUsage | records.GiveUp | records.Preempt]
+    ) -> None:
         super().__init__(None, requests, 0)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:

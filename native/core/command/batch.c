@@ -34,6 +34,7 @@ static const uint32_t flags[SK_KIND_END] = {
 	[SK_OUTCOME] = SK_HAS_EXIT_CODE | SK_HAS_SIGNAL | SK_HAS_DEVICE_NS,
 	[SK_NODE_LABEL] = SK_LABEL_CLEAR | SK_LABEL_TAINT | SK_LABEL_COST,
 	[SK_QUEUE_SET] = SK_QUEUE_REMOVE,
+	[SK_PREEMPT] = SK_PREEMPT_MOVE,
 };
 
 static bool outcome_shape(const struct sk_outcome *outcome)

@@ -16,6 +16,7 @@
 #include "core/ledger/task.h"
 #include "core/ledger/traits.h"
 #include "core/policy/conditions.h"
+#include "core/policy/feasible.h"
 #include "core/policy/workload.h"
 #include "core/state/journal.h"
 
@@ -500,6 +501,25 @@ uint16_t sk_give_up_do(const struct sk_act *act, const struct sk_give_up *comman
 	return SK_REASON_NONE;
 }
 
+/* True if a node of the job takes no jobs. */
+static bool on_node_down(const struct sk_core *core, const struct sk_job *job)
+{
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+		if (!core->nodes[core->tasks[at].node].up)
+			return true;
+	return false;
+}
+
+/* A job is only moved if it may run again and other nodes could run it; else it goes on. */
+static uint16_t move_ok(const struct sk_core *core, const struct sk_job *job)
+{
+	if (!on_node_down(core, job))
+		return SK_UNCHANGED;
+	if (!job->request.retries && !(job->request.options & SK_PREEMPTIBLE))
+		return SK_NOT_PREEMPTIBLE;
+	return sk_feasible_hopeless(core, &job->request) ? SK_NO_NODE_FITS : SK_REASON_NONE;
+}
+
 static uint16_t preempt_ok(const struct sk_core *core, uint32_t slot,
 			   const struct sk_preempt *command, uint64_t now_ns, struct sk_why *why)
 {
@@ -514,6 +534,8 @@ static uint16_t preempt_ok(const struct sk_core *core, uint32_t slot,
 		return SK_NOT_RUNNING;
 	if (command->attempt != job->attempt)
 		return sk_because(why, SK_WRONG_ATTEMPT, command->attempt, job->attempt);
+	if (command->header.flags & SK_PREEMPT_MOVE)
+		return move_ok(core, job);
 	if (!(job->request.options & SK_PREEMPTIBLE))
 		return SK_NOT_PREEMPTIBLE;
 	if (ran < job->request.min_run_s * (uint64_t)1000000000)
@@ -531,9 +553,21 @@ uint16_t sk_preempt_do(const struct sk_act *act, const struct sk_preempt *comman
 	why->job = command->job;
 	if (reason)
 		return reason;
-	reason = command->reason ? command->reason : SK_PREEMPTED;
+	reason = command->header.flags & SK_PREEMPT_MOVE ? SK_MOVED : SK_PREEMPTED;
+	reason = command->reason ? command->reason : reason;
 	SK_SET(core, core->jobs[slot].verdict, SK_PENDING);
 	sk_job_move(act, slot, SK_STOPPING, reason, 0);
 	sk_job_stop_tasks(act, slot, reason);
 	return SK_REASON_NONE;
+}
+
+uint16_t sk_core_move_refusal(const struct sk_core *core, uint64_t job)
+{
+	uint32_t slot = sk_job_find(core, job);
+	struct sk_preempt move = {.header.flags = SK_PREEMPT_MOVE,
+				  .job = job,
+				  .attempt = slot ? core->jobs[slot].attempt : 0};
+	struct sk_why why = {0};
+
+	return preempt_ok(core, slot, &move, core->now_ns, &why);
 }

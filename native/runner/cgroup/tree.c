@@ -185,13 +185,28 @@ static bool note(struct sk_runner_seen *seen, pid_t pid)
 	return true;
 }
 
+/** Return whether the process has a handler for the signal. */
+static bool handles(pid_t pid, int signal)
+{
+	char path[32], text[4096];
+	const char *caught;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (sk_runner_file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return false;
+	caught = strstr(text, "\nSigCgt:");
+	return caught && strtoull(caught + 8, NULL, 16) >> (signal - 1) & 1;
+}
+
 static int signal_processes(const struct sk_runner_tree *tree, int signal,
-			    struct sk_runner_seen *seen)
+			    struct sk_runner_seen *seen, bool handlers)
 {
 	int members, count = mark_members(tree, &members), sent = 0;
 
 	for (int i = 0; i < count; i++) {
 		if (!processes[i].member || !note(seen, processes[i].pid))
+			continue;
+		if (handlers && !handles(processes[i].pid, signal))
 			continue;
 		send_checked(processes[i].pid, signal, same_process, &processes[i]);
 		sent++;
@@ -209,7 +224,8 @@ static bool in_cgroup(pid_t pid, const void *context)
 	return sk_runner_file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
 }
 
-static int signal_cgroup(const struct sk_runner_tree *tree, int signal, struct sk_runner_seen *seen)
+static int signal_cgroup(const struct sk_runner_tree *tree, int signal, struct sk_runner_seen *seen,
+			 bool handlers)
 {
 	int count = 0, fd = openat(tree->dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
@@ -218,7 +234,7 @@ static int signal_cgroup(const struct sk_runner_tree *tree, int signal, struct s
 	if (!file)
 		return 0;
 	while (fscanf(file, "%d", &pid) == 1) {
-		if (!note(seen, pid))
+		if (!note(seen, pid) || (handlers && !handles(pid, signal)))
 			continue;
 		count++;
 		send_checked(pid, signal, in_cgroup, tree);
@@ -230,8 +246,16 @@ static int signal_cgroup(const struct sk_runner_tree *tree, int signal, struct s
 int sk_runner_tree_signal(const struct sk_runner_tree *tree, int signal,
 			  struct sk_runner_seen *seen)
 {
-	return tree->dir >= 0 ? signal_cgroup(tree, signal, seen)
-			      : signal_processes(tree, signal, seen);
+	return tree->dir >= 0 ? signal_cgroup(tree, signal, seen, false)
+			      : signal_processes(tree, signal, seen, false);
+}
+
+void sk_runner_tree_tell(const struct sk_runner_tree *tree, int signal)
+{
+	if (tree->dir >= 0)
+		signal_cgroup(tree, signal, NULL, true);
+	else
+		signal_processes(tree, signal, NULL, true);
 }
 
 void sk_runner_tree_kill(const struct sk_runner_tree *tree)

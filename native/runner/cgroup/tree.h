@@ -48,6 +48,9 @@ struct sk_runner_seen {
 int sk_runner_tree_signal(const struct sk_runner_tree *tree, int signal,
 			  struct sk_runner_seen *seen);
 
+/** Send `signal` to every process that handles it. */
+void sk_runner_tree_tell(const struct sk_runner_tree *tree, int signal);
+
 /** Send SIGKILL to every process, including those being forked. */
 void sk_runner_tree_kill(const struct sk_runner_tree *tree);
 

@@ -93,7 +93,9 @@ struct sk_runner_control {
 	_Atomic uint32_t released; /* it may run: all that it waited for are ready */
 	uint32_t announced; /* enum sk_runner_event_bit: events that the agent acknowledged */
 	char reason[SK_REASON_MAX + 1];
-	uint64_t cgroup_id; /* by the shim, before ready_ns: of the tree in which it waits */
+	uint64_t cgroup_id;	 /* by the shim, before ready_ns: of the tree in which it waits */
+	_Atomic uint32_t signal; /* of the newest stop request, as in sk_runner_stop */
+	uint32_t spare;
 };
 
 struct sk_runner_slot {

@@ -128,6 +128,15 @@ static void begin_ending(struct sk_runner_job *job, uint64_t now, uint64_t grace
 	job->recheck_ns = RECHECK_MS * SK_MS;
 }
 
+/** Tell the job to save its work. Only processes that handle the signal get it, and those that are
+ * made later do not: it would end helpers and wrappers, which know nothing of it. */
+static void begin_saving(struct sk_runner_job *job, uint64_t now, int signal, uint64_t grace_ns)
+{
+	sk_runner_tree_tell(&job->tree, signal);
+	job->phase = SK_SAVING;
+	job->deadline_ns = sk_runner_after(now, grace_ns);
+}
+
 /** Signal processes that were forked while the first round of signals went out. */
 static void keep_ending(struct sk_runner_job *job)
 {
@@ -150,6 +159,7 @@ static void look_at_control(struct sk_runner_job *job, uint64_t now)
 {
 	uint32_t stops = atomic_load_explicit(&job->slot->control.stops, memory_order_acquire);
 	uint64_t grace_ns;
+	int signal;
 
 	if (stops == job->stops)
 		return;
@@ -157,9 +167,12 @@ static void look_at_control(struct sk_runner_job *job, uint64_t now)
 	grace_ns = atomic_load_explicit(&job->slot->control.grace_ns, memory_order_relaxed);
 	if (!job->leader_gone && !job->cause)
 		job->cause = SK_CAUSE_STOPPED;
-	if (job->phase == SK_RUNNING)
+	signal = (int)atomic_load_explicit(&job->slot->control.signal, memory_order_relaxed);
+	if (job->phase == SK_RUNNING && signal && signal != SIGTERM)
+		begin_saving(job, now, signal, grace_ns);
+	else if (job->phase == SK_RUNNING || (job->phase == SK_SAVING && !signal))
 		begin_ending(job, now, grace_ns);
-	else if (job->phase == SK_ENDING && sk_runner_after(now, grace_ns) < job->deadline_ns)
+	else if (job->phase < SK_KILLING && sk_runner_after(now, grace_ns) < job->deadline_ns)
 		job->deadline_ns = sk_runner_after(now, grace_ns);
 }
 
@@ -167,6 +180,8 @@ static void look_at_clock(struct sk_runner_job *job, uint64_t now)
 {
 	if (job->phase == SK_RUNNING && now >= job->time_limit_ns) {
 		job->cause = SK_CAUSE_TIMEOUT;
+		begin_ending(job, now, job->launch.fixed->grace_ns);
+	} else if (job->phase == SK_SAVING && now >= job->deadline_ns) {
 		begin_ending(job, now, job->launch.fixed->grace_ns);
 	} else if (job->phase != SK_RUNNING && now >= job->deadline_ns) {
 		begin_killing(job, now);
@@ -177,6 +192,8 @@ static uint64_t next_wake(const struct sk_runner_job *job, uint64_t now)
 {
 	if (job->phase == SK_RUNNING)
 		return job->time_limit_ns;
+	if (job->phase == SK_SAVING)
+		return job->deadline_ns;
 	return sk_runner_after(now, job->recheck_ns) < job->deadline_ns
 		       ? sk_runner_after(now, job->recheck_ns)
 		       : job->deadline_ns;
@@ -218,9 +235,9 @@ static void step(struct sk_runner_job *job)
 		job->phase = SK_OVER;
 		return;
 	}
-	if (job->phase == SK_RUNNING && job->leader_gone)
+	if (job->phase < SK_ENDING && job->leader_gone)
 		begin_ending(job, now, job->launch.fixed->grace_ns);
-	else if (job->phase != SK_RUNNING)
+	else if (job->phase >= SK_ENDING)
 		keep_ending(job);
 }
 

@@ -2,7 +2,8 @@
 /** @file
  * One attempt of one job, from its launch to its recorded end, inside a shim.
  *
- * Phases: RUNNING until the first process ends or an end is requested; ENDING after SIGTERM to the
+ * Phases: RUNNING until the first process ends or an end is requested; SAVING while the job may
+ * save its work, if the end was requested with a signal for that; ENDING after SIGTERM to the
  * remaining processes; KILLING after the grace. The attempt is over when no process is left.
  */
 #ifndef SK_RUNNER_SHIM_JOB_H
@@ -22,6 +23,7 @@
 
 enum sk_runner_phase {
 	SK_RUNNING,
+	SK_SAVING,
 	SK_ENDING,
 	SK_KILLING,
 	SK_OVER,

@@ -48,6 +48,7 @@ static void ask_to_stop(struct sk_runner_slot *slot)
 	if (atomic_load_explicit(&control->stops, memory_order_relaxed) == 0)
 		snprintf(control->reason, sizeof(control->reason), "the node was taken down");
 	atomic_store_explicit(&control->grace_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&control->signal, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 }
 

@@ -295,6 +295,7 @@ int sk_runner_pool_stop(struct sk_runner_pool *pool, const struct sk_runner_stop
 		control->reason[size] = 0;
 	}
 	atomic_store_explicit(&control->grace_ns, stop->grace_ns, memory_order_relaxed);
+	atomic_store_explicit(&control->signal, stop->signal, memory_order_relaxed);
 	atomic_fetch_add_explicit(&control->stops, 1, memory_order_release);
 	signal_shim(pool, (uint32_t)slot, SIGUSR1);
 	return 0;

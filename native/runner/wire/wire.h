@@ -168,8 +168,8 @@ _Static_assert(sizeof(struct sk_runner_event) == 112, "event");
 struct sk_runner_stop {
 	struct sk_runner_key key;
 	uint32_t reason_bytes;
-	uint32_t spare;
-	uint64_t grace_ns;
+	uint32_t signal;   /* what tells the job to save its work first; 0: nothing does */
+	uint64_t grace_ns; /* until the kill; with a `signal` other than SIGTERM, until SIGTERM */
 };
 _Static_assert(sizeof(struct sk_runner_stop) == 40, "stop");
 

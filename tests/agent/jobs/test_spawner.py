@@ -268,6 +268,43 @@ async def test_a_second_stop_can_shorten_the_grace(node: Node) -> None:
     assert (ended.cause, ended.signal, ended.reason) == ("stopped", 9, "first")
 
 
+SAVES = "trap 'echo saved; exit 4' USR1; echo up; while :; do sleep 0.05; done"
+
+
+async def test_a_job_may_save_its_work_before_it_is_stopped(node: Node) -> None:
+    """A wrapper without a handler does not get the signal, which would end it."""
+    launch = node.launch("sh", "-c", f'sh -c "{SAVES}"; echo "wrapper saw $?"')
+    await node.start(launch)
+    await until(lambda: node.out(launch))
+    await node.spawner.stop(launch.key, "moved", 1000.0, "USR1")
+    ended = await node.ended(launch)
+    assert node.out(launch) == b"up\nsaved\nwrapper saw 4\n"
+    assert (ended.cause, ended.exit_code, ended.reason) == ("stopped", 0, "moved")
+
+
+async def test_what_does_not_end_in_the_time_to_save_its_work_is_ended_then(node: Node) -> None:
+    script = "trap '' USR1; trap 'echo term; exit 5' TERM; echo up; while :; do sleep 0.05; done"
+    launch = node.launch("sh", "-c", script)
+    await node.start(launch)
+    await until(lambda: node.out(launch))
+    await node.spawner.stop(launch.key, "moved", 0.3, "USR1")
+    ended = await node.ended(launch)
+    assert (ended.cause, ended.exit_code, node.out(launch)) == ("stopped", 5, b"up\nterm\n")
+
+
+async def test_a_stop_without_a_signal_cuts_the_time_to_save_short(node: Node) -> None:
+    script = "trap 'echo saving' USR1; echo up; while :; do sleep 0.05; done"
+    launch = node.launch("sh", "-c", script)
+    await node.start(launch)
+    await until(lambda: node.out(launch))
+    await node.spawner.stop(launch.key, "moved", 1000.0, "USR1")
+    await until(lambda: b"saving" in node.out(launch))
+    await node.spawner.stop(launch.key, "moved", 1000.0, "USR1")
+    await node.spawner.stop(launch.key, "lost", 5.0)
+    ended = await node.ended(launch)
+    assert (ended.cause, ended.signal, ended.reason) == ("stopped", 15, "moved")
+
+
 async def test_a_stop_of_an_unknown_job_says_so(node: Node) -> None:
     with pytest.raises(NotFound, match="stop job 77: no such job here"):
         await node.spawner.stop(TaskKey(77, 1, 0), "x", 1.0)

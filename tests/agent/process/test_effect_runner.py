@@ -26,8 +26,8 @@ class Parts:
     def start(self, starts: Iterable[StartJob]) -> None:
         self.calls.append(("start", *(each.job for each in starts)))
 
-    def stop(self, key: TaskKey, reason: str) -> None:
-        self.calls.append(("stop", key.job))
+    def stop(self, stop: steps.StopAttempt) -> None:
+        self.calls.append(("stop", stop.key.job))
 
     def acknowledge(self, keys: Iterable[TaskKey]) -> None:
         self.calls.append(("acknowledge", *(key.job for key in keys)))

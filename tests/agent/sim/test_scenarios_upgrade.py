@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.mesh.log.feature_level import FeatureRange
+from stoker.mesh.log.feature_level import BUILD, FeatureRange
 from stoker.mesh.replica import events, snapshots
 from stoker.mesh.replica.works.array_bound import FIRST_MAX
 from stoker.mesh.replica.works.work import AdminApplied
@@ -17,7 +17,7 @@ from tests.agent.sim.mutants.table import MUTANTS
 from tests.agent.sim.scenario import scenario
 from tests.agent.sim.stage import Stage
 
-OLD, NEW = FeatureRange(1, 1), FeatureRange(1, 2)
+OLD, NEW, NEWEST = FeatureRange(1, 1), BUILD, BUILD.newest
 PROPOSALS = "stoker.mesh.replica.peers.upgrade_proposals"
 RANGES = "stoker.mesh.replica.peers.peer_ranges"
 
@@ -117,7 +117,7 @@ def raised(stage: Stage) -> tuple[SchedulerProcess, SchedulerProcess]:
     """Raise the level; return the leader and a follower, which have all applied it."""
     stage.ready()
     assert Upgrades(stage).upgrade() == AdminApplied(True)
-    stage.until(lambda: levels(stage) == [2] * 3, "the newer level everywhere")
+    stage.until(lambda: levels(stage) == [NEWEST] * 3, "the newer level everywhere")
     leader = stage.leader()
     return leader, stage.others(leader)[0]
 
@@ -145,7 +145,7 @@ def test_schedulers_are_upgraded_one_by_one_while_a_job_runs() -> None:
     restarted(stage, stage.schedulers[0], NEW)
     assert f"at most {FIRST_MAX} at feature level 1" in asks.large().message
     assert asks.upgrade() == AdminApplied(True)
-    stage.until(lambda: levels(stage) == [2] * 3, "the newer level everywhere")
+    stage.until(lambda: levels(stage) == [NEWEST] * 3, "the newer level everywhere")
     assert "feature level" not in asks.large().message
     assert stage.comes(lambda: stage.end("long") == "succeeded", 80), "the job ran on"
     assert len(stage.programs) == 1 and stage.halts == [] and stage.violations == []
@@ -212,7 +212,7 @@ def test_an_older_build_returns_when_the_log_has_left_it_behind() -> None:
     back.start()
     stage.pass_time(8)
     assert levels_on_disk(back) <= {1}, "it installed nothing"
-    assert "feature level 2" in back.replica.status() and back.replica.state.level == 1
+    assert f"feature level {NEWEST}" in back.replica.status() and back.replica.state.level == 1
     goes_on(stage, back)
 
 
@@ -226,13 +226,13 @@ def test_an_older_build_returns_to_a_newer_state() -> None:
     stage = Stage(level=1)
     _, back = raised(stage)
     many_entries(stage, back)
-    stage.until(lambda: levels_on_disk(back) == {2}, "snapshots of the newer level")
+    stage.until(lambda: levels_on_disk(back) == {NEWEST}, "snapshots of the newer level")
     returns_too_old(back)
     back.start()
     stored, index = back.disk.version, back.replica.state.index
     stage.submit("on")
     assert stage.comes(lambda: stage.end("on") == "succeeded")
-    assert len(back.halts) == 1 and "the state here has feature level 2" in back.halts[0]
+    assert len(back.halts) == 1 and f"the state here has feature level {NEWEST}" in back.halts[0]
     assert (back.disk.version, back.replica.state.index) == (stored, index)
     goes_on(stage, back)
 
@@ -271,7 +271,7 @@ def goes_on(stage: Stage, back: SchedulerProcess) -> None:
     back.crash()
     back.supports = NEW
     back.start()
-    assert stage.comes(lambda: levels(stage) == [2] * 3 and of_one_mind(stage))
+    assert stage.comes(lambda: levels(stage) == [NEWEST] * 3 and of_one_mind(stage))
     assert stage.violations == []
 
 

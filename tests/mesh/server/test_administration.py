@@ -188,6 +188,25 @@ def test_a_reservation_keeps_others_out_until_it_is_over(bench: Bench) -> None:
     assert node(bench).reserved is None
 
 
+def test_a_drain_moves_jobs_where_its_level_lets_and_its_grace_can_be(bench: Bench) -> None:
+    over = settle(bench, NodeDrainRequest(node="n1", move=True, grace_s=1.0)), node(bench).moving
+    assert over == (True, 0)
+    state = bench.replica.state
+    for request, says in (
+        (NodeDrainRequest(node="n1", move=True, grace_s=3601.0), "grace_s is 3601, from 0 to 3600"),
+        (NodeDrainRequest(node="n1", move=True, grace_s=float("nan")), "grace_s is nan"),
+        (NodeDrainRequest(node="n1", grace_s=3.0), "a grace is that of a drain that moves jobs"),
+        (NodeDrainRequest(node="n1", drain=False, move=True), "a grace is that of a drain"),
+    ):
+        with pytest.raises(BadRequest, match=says):
+            administration.node_drain("t", request, state, bench.now)
+    assert state.config is not None
+    state.config = msgspec.structs.replace(state.config, level=2)
+    with pytest.raises(Refused, match="no drain moves jobs at feature level 2") as refused:
+        administration.node_drain("t", NodeDrainRequest(node="n1", move=True), state, bench.now)
+    assert "from 3 on it does" in refused.value.hint
+
+
 def test_a_drained_node_stays_drained_through_hellos_and_reboots(bench: Bench) -> None:
     assert settle(bench, NodeDrainRequest(node="n1", reason="new disk")) is True
     assert settle(bench, NodeDrainRequest(node="n1", reason="new disk")) is False

@@ -69,7 +69,7 @@ def test_golden_bytes_of_what_names_a_task(signer: Identity) -> None:
     stop = NodeCommand(7, "c", "n", 3, 4, 0, b"", 5, (StopJob(7, 2, 63, 1 << 63, "r"),))
     assert command.encode(stop).hex() == (
         "9aa7636f6d6d616e6407a163a16e030400c4000591"
-        + "97a473746f7007023fcf8000000000000000a172a963616e63656c6c6564"
+        + "99a473746f7007023fcf8000000000000000a172a963616e63656c6c6564a0c0"
     )
     desired = DesiredState(7, "c", "n", 3, 4, b"", 6, 5, (TaskKey(7, 2, 63, 1 << 63),))
     body = command.encode(desired)

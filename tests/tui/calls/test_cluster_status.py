@@ -9,7 +9,12 @@ from fakes import views
 
 from stoker.mesh.wire import schema
 from stoker.tui.calls import cluster_status
-from stoker.tui.calls.cluster_status import BEHIND_MAX, ClusterStatus, SchedulerAnswers
+from stoker.tui.calls.cluster_status import (
+    BEHIND_MAX,
+    ClusterStatus,
+    JobsLeft,
+    SchedulerAnswers,
+)
 from stoker.tui.render import server_status
 
 NAMES = ("a", "b", "c")
@@ -143,10 +148,15 @@ def test_a_survivor_names_the_servers_to_start_and_the_way_out_without_them() ->
 
 def test_the_screen_says_why_a_node_takes_no_jobs() -> None:
     found = msgspec.structs.replace(
-        judged(*[view(1, 40, WHOLE)] * 3), drained={"b": "1.0 MiB are free at /var/lib/stoker"}
+        judged(*[view(1, 40, WHOLE)] * 3),
+        drained={"b": "1.0 MiB are free at /var/lib/stoker", "c": "a new disk"},
+        left={"b": JobsLeft(0, None), "c": JobsLeft(3, 2)},
     )
     lines = list(server_status.lines(msgspec.to_builtins(found)))
-    assert lines[4] == "         b takes no new jobs: 1.0 MiB are free at /var/lib/stoker"
+    assert lines[4:6] == [
+        "         b takes no new jobs: 1.0 MiB are free at /var/lib/stoker; no job is left",
+        "         c takes no new jobs: a new disk; 3 jobs left, 2 of them moving elsewhere",
+    ]
 
 
 def of_build(oldest: int, newest: int, level: int = 1) -> schema.ClusterView:

@@ -9,13 +9,13 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.log.feature_level import FORMATS, FeatureRange
+from stoker.mesh.log.feature_level import BUILD, FORMATS, FeatureRange
 from stoker.mesh.replica import events
 from stoker.mesh.replica.works.work import AdminApplied
 from stoker.native.errors import Refused
 from tests.mesh.replica_cluster import Cluster, Disk
 
-OLD, NEW = FeatureRange(1, 1), FeatureRange(1, 2)
+OLD, NEW, NEWEST = FeatureRange(1, 1), BUILD, BUILD.newest
 SERVERS = {1: "first", 2: "second", 3: "third"}
 
 
@@ -60,9 +60,9 @@ def raised(cluster: Cluster) -> int:
 def test_the_level_rises_once_all_support_it(cluster: Cluster) -> None:
     assert levels(cluster) == dict.fromkeys(SERVERS, 1)
     raised(cluster)
-    assert levels(cluster) == dict.fromkeys(SERVERS, 2)
+    assert levels(cluster) == dict.fromkeys(SERVERS, NEWEST)
     config = cluster.replicas[1].state.config
-    assert config is not None and config.formats == FORMATS[2]
+    assert config is not None and config.formats == FORMATS[NEWEST]
     assert len(cluster.digests()) == 1
     assert upgrade(cluster) == AdminApplied(False), "it may be asked for again"
 
@@ -72,7 +72,7 @@ def test_one_that_lags_is_named_whether_or_not_it_leads(cluster: Cluster) -> Non
         boot(cluster, number, OLD)
         refused = upgrade(cluster)
         assert isinstance(refused, Refused)
-        lacks = f"{server} supports 1, not 2: upgrade it first"
+        lacks = f"{server} supports 1, not {NEWEST}: upgrade it first"
         assert refused.message == f"the feature level stays: {lacks}"
         boot(cluster, number, NEW)
     leader = cluster.settle()
@@ -112,10 +112,10 @@ def test_an_older_build_that_returns_after_the_raise_halts_and_changes_nothing(
     assert cluster.replicas[back].status() == f"blocked: halted: {cluster.halted[back]}"
     assert before(disk) == found
     others = [number for number in SERVERS if number != back]
-    assert {cluster.replicas[number].state.level for number in others} == {2}
+    assert {cluster.replicas[number].state.level for number in others} == {NEWEST}
     boot(cluster, back, NEW)
     cluster.settle()
-    assert len(cluster.digests()) == 1 and levels(cluster)[back] == 2
+    assert len(cluster.digests()) == 1 and levels(cluster)[back] == NEWEST
 
 
 def test_an_older_build_holds_no_entry_beyond_its_range(cluster: Cluster) -> None:
@@ -139,7 +139,7 @@ def test_an_older_build_pledges_to_nobody_whose_state_it_cannot_follow(cluster: 
     cluster.pass_time(4)
     replica = cluster.replicas[back]
     assert replica.counters["level_beyond"] > 0 and "campaigns" not in replica.counters
-    said = "blocked: the cluster has feature level 2, and this scheduler supports 1:"
+    said = f"blocked: the cluster has feature level {NEWEST}, and this scheduler supports 1:"
     assert replica.status().startswith(said)
     (other,) = {*SERVERS} - {leader, back}
     cluster.kill(other)
@@ -162,7 +162,7 @@ def test_a_snapshot_beyond_the_range_is_installed_nowhere(signers: list[Identity
     returns(cluster, back)
     assert cluster.disks[back].snapshot == found
     assert cluster.replicas[back].state.level == 1
-    assert "feature level 2" in cluster.replicas[back].status()
+    assert f"feature level {NEWEST}" in cluster.replicas[back].status()
 
 
 def away(cluster: Cluster) -> tuple[int, int]:
