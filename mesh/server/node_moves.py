@@ -21,7 +21,7 @@ _WHY: Final = {
 
 
 class Leaving(NamedTuple):
-    """What becomes of the jobs of a node whose drain moves jobs."""
+    """The jobs of a node whose drain moves jobs: how many go, and which stay."""
 
     moving: int
     staying: tuple[StayingJob, ...]
@@ -29,7 +29,7 @@ class Leaving(NamedTuple):
 
 
 def leaving(node: str, state: ReplicaState) -> Leaving | None:
-    """Return what becomes of the jobs of a node; None if its drain moves none."""
+    """Return which jobs leave a node and which stay; None if its drain moves none."""
     if node not in state.book.moves:
         return None
     refusals = {job: state.core.move_refusal(job) for job in moves.jobs_on(node, state)}

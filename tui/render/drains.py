@@ -20,7 +20,7 @@ def left(jobs: int, moving: int | None) -> str:
 
 
 def sentences(node: Row) -> Iterator[str]:
-    """Yield what becomes of the jobs of a drained node."""
+    """Yield how many jobs a drained node has left, and which stay and why."""
     if not node["drained"]:
         return
     yield left(node["jobs"], node["moving"])

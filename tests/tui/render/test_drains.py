@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of the jobs of a drained node."""
+"""The sentences about the jobs of a drained node."""
 
 from __future__ import annotations
 
