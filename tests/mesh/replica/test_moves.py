@@ -32,7 +32,7 @@ def bench(signer: Identity) -> Bench:
 
 
 class Token(NamedTuple):
-    """Whom to answer, by a number."""
+    """The token of a request, by its number."""
 
     number: int
 
