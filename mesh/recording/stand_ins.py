@@ -34,7 +34,7 @@ KEPT: Final = frozenset(
     ("schema", "state", "kind", "unit", "vendor", "model", "mode", "wanted", "code", "what",
      "bottleneck", "exclusivity", "topology", "numa", "rank_trouble", "device_kind", "trace",
      "device_ids_mode", "arch", "compute", "driver", "profile", "part", "restart", "order",
-     "placement", "version", "source")
+     "placement", "version", "source", "checkpoint_signal")
 )  # fmt: skip
 """The keys of texts that come from a list of stoker's own, or name hardware and software."""
 PATTERNS: Final = (

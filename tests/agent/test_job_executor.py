@@ -150,7 +150,7 @@ async def test_one_that_is_stopped_meanwhile_is_not_given_again(
     giving = asyncio.ensure_future(given._send([launch_of(1), launch_of(2)]))
     await spawner.requested.wait()
     await asyncio.sleep(0)
-    given.stop(TaskKey(1, 1, 0), "cancelled")
+    given.stop(steps.StopAttempt(TaskKey(1, 1, 0), "cancelled"))
     await giving
     assert spawner.taken == [2]
     (never,) = [event for event in events if isinstance(event, steps.NeverStarted)]
@@ -220,7 +220,7 @@ async def test_a_start_that_is_stopped_while_its_device_is_looked_at_is_not_sent
     given = with_cards(tmp_path, spawner, events)
 
     async def occupied(ids: frozenset[str]) -> dict[str, str]:
-        given.stop(TaskKey(1, 1, 0), "cancelled")
+        given.stop(steps.StopAttempt(TaskKey(1, 1, 0), "cancelled"))
         return {}
 
     given.occupied = occupied
