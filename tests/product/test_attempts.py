@@ -225,6 +225,20 @@ def test_a_preempted_job_gives_way_and_runs_again(node: LiveNode) -> None:
     assert node.wait(low).state == "cancelled"
 
 
+def test_a_preempted_job_saves_its_work_before_it_gives_way(node: LiveNode) -> None:
+    """The signal of its choice comes first, and SIGTERM never, since it ends in its grace."""
+    script = 'trap "echo saved; exit 0" USR1; trap "echo term" TERM; echo begun; sleep 60 & wait'
+    chosen = {"checkpoint_signal": "USR1", "grace_s": 600.0}
+    low = node.submit("sh", "-c", script, gpu_milli=1000, preemptible=True, **chosen)
+    wait_until(lambda: node.output(low) == b"begun\n", "the job has begun")
+    high = node.submit("true", gpu_milli=1000, priority=10, preemptor=True)
+    wait_until(lambda: b"saved" in logs(node, low, 1), "it saves its work")
+    wait_until(lambda: node.ask(lambda client: client.get(low)).attempt == 2, "it runs again")
+    assert node.wait(high).state == "succeeded"
+    node.stoker("cancel", str(low))
+    assert node.wait(low).state == "cancelled"
+
+
 def test_nothing_of_an_attempt_is_left_in_shared_memory(node: LiveNode) -> None:
     wait_until(lambda: not _segments(node.state.shm), "segments are gone")
 
