@@ -63,19 +63,20 @@ class AgentConnection:
 
     async def run(self) -> None:
         """Connect, serve, and connect again after a loss; ends only when cancelled."""
-        wait = RETRY_FIRST_S
+        wait, told = RETRY_FIRST_S, ""
         while True:
             try:
                 client = await self._connect()
             except (StokerError, OSError, TimeoutError) as error:
                 self.counters["connect_failed"] += 1
-                if wait == RETRY_FIRST_S:
-                    text = str(error) or repr(error)
-                    _log.warning("no broker", connection=self._name, error=text)
+                why = str(error) or repr(error)
+                if why != told:  # each reason is written once, however many tries there are
+                    _log.warning("no broker", connection=self._name, error=why)
+                told = why
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(wait * 2, RETRY_MAX_S)
                 continue
-            wait = RETRY_FIRST_S
+            wait, told = RETRY_FIRST_S, ""
             await self._serve(client)
 
     async def request(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
