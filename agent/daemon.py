@@ -8,7 +8,6 @@ ends it within a second while jobs go on.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import gc
@@ -462,9 +461,13 @@ async def _serve(option: str | None) -> int:
 
 def main() -> int:
     """Return 0 after a signal, 2 or 3 if the state folder or a setting cannot be used."""
-    parser = argparse.ArgumentParser(prog="stoker-agent", description=__doc__.split("\n")[0])
-    parser.add_argument("--state", help="state folder of the node")
-    option = parser.parse_args().state
+    match sys.argv[1:]:
+        case []:
+            option = None
+        case ["--state", folder]:
+            option = folder
+        case _:
+            sys.exit("usage: stoker-agent [--state FOLDER]")
     configure_logging()
     try:
         return loop_runner.run(_serve(option))

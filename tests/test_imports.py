@@ -79,6 +79,13 @@ def test_deciding_needs_no_network_and_no_clock() -> None:
     assert not loaded & {"nats", "asyncio", "socket", "structlog", "random"}
 
 
+def test_an_idle_node_loads_nothing_that_it_never_uses() -> None:
+    """Each of these is memory of every node, whether or not it is ever needed there."""
+    loaded = loaded_by("stoker.agent.daemon")
+    assert not loaded & {"nats", "argparse", "difflib", "email", "stoker.mesh.client.client"}
+    assert "difflib" not in loaded_by("stoker.agent.supervise.supervisor")
+
+
 def test_every_module_can_be_imported_first() -> None:
     """No module works only because another of stoker was imported before it: no cycle is hidden.
 

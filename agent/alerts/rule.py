@@ -7,7 +7,6 @@ its series have, and can both fire and be resolved.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -110,7 +109,9 @@ def _wrong_threshold(rule: AlertRule, metric: Name) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    from difflib import get_close_matches  # only a wrong name needs it
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"did you mean {found[0]}?" if found else f"known are {', '.join(known)}"
 
 

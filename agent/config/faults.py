@@ -7,7 +7,6 @@ text of a fault shows the value of a secret setting.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -172,7 +171,9 @@ def _leaf(value: Any, annotation: Any, path: Keys, *, secret: bool) -> Iterator[
 
 
 def _unknown(path: Keys, known: Iterable[str]) -> FileFault:
-    near = difflib.get_close_matches(str(path[-1]), list(known), n=1, cutoff=0.6)
+    from difflib import get_close_matches  # only a wrong name needs it
+
+    near = get_close_matches(str(path[-1]), list(known), n=1, cutoff=0.6)
     what = "is no setting" if len(path) > 1 else "is no table of settings"
     remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     return FileFault(path, f"{what}: {remedy}")

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stoker.agent.agent_settings import AgentSettings
 from stoker.agent.process.loop_thread import SHARE, LoopThread
-from stoker.mesh.client.client import Client
-from stoker.mesh.recording import left_off
-from stoker.mesh.recording.recorder import Recorder
-from stoker.mesh.recording.recording_file import RecordedBy
-from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
-from stoker.mesh.recording.sampler import ClusterSampler
+
+if TYPE_CHECKING:
+    from stoker.mesh.recording.ring_files import RecordingRing
 
 LOOK_BACK_S = 600.0
 """The most time of events that is read again after the recorder did not run."""
@@ -31,7 +28,7 @@ class RingRecorder:
     def __init__(self, setting: AgentSettings) -> None:
         self._root = setting.state.root
         self._limits = setting.config.recording
-        self._folder = setting.agent / FOLDER
+        self._agent = setting.agent
         self._thread = LoopThread("recorder", self._record, "the ring is not written")
         self._ring: RecordingRing | None = None
         self._records = self._limits.enabled and not setting.cluster.joined
@@ -52,11 +49,22 @@ class RingRecorder:
         self._thread.stop()
 
     async def _record(self) -> None:
-        """Record until the end, from where the ring was left."""
-        ring = self._ring = self._ring or RecordingRing(Path(self._folder), self._limits)
+        """Record until the end, from where the ring was left.
+
+        A node that records nothing never loads the code.
+        """
+        from stoker.mesh.client.client import Client
+        from stoker.mesh.recording import left_off
+        from stoker.mesh.recording.recorder import Recorder
+        from stoker.mesh.recording.recording_file import RecordedBy
+        from stoker.mesh.recording.ring_files import FOLDER, RecordingRing
+        from stoker.mesh.recording.sampler import ClusterSampler
+
+        folder = self._agent / FOLDER
+        ring = self._ring = self._ring or RecordingRing(folder, self._limits)
         async with Client.open(str(self._root), patience_s=0.0) as client:
             since_s = _since_s(ring)
-            positions = left_off.positions(self._folder) if since_s < LOOK_BACK_S else {}
+            positions = left_off.positions(folder) if since_s < LOOK_BACK_S else {}
             sampler = ClusterSampler(client, since_s=since_s, positions=positions)
             about = RecordedBy(_version(), client.user, self._limits.interval_s, "ring")
             recorder = Recorder(sampler, ring, about)

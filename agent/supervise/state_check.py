@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.agent.alerts import alert_files
 from stoker.agent.devices import order
 from stoker.agent.health import journal as health
 from stoker.agent.power import rules_file
@@ -27,6 +26,8 @@ from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.wire.cluster_server import ADMIN
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 
+ALERTS = "alerts.json"
+"""The file of the alerts that this node has (`agent/alerts/alert_files.py`)."""
 RESTORE = "Restore it from a backup"
 FILES_MAX = 100_000
 """The largest number of files, command log and snapshots included, that are checked."""
@@ -128,9 +129,15 @@ def _readers(where: StateFolder) -> dict[Path, Callable[[Path], object]]:
         ),
         where.agent / rules_file.NAME: rules_file.read,
         where.agent / health.NAME: lambda path: health.read(path.parent),
-        where.agent / alert_files.BOOK: lambda path: alert_files.read_book(path.parent),
+        where.agent / ALERTS: _read_alerts,
         where.agent / order.NAME: order.read,
     }
+
+
+def _read_alerts(path: Path) -> object:
+    from stoker.agent.alerts import alert_files  # a node without alerts never loads their rules
+
+    return alert_files.read_book(path.parent)
 
 
 def _check_read(path: Path, read: Callable[[Path], object]) -> None:
