@@ -29,6 +29,7 @@ PLAIN: Final = ("sample", "class", "candidate", "evidence_side", "evidence")
 def records() -> header.Header:
     """Everything that the core's headers declare."""
     found = header.read(CORE / "wire.h")
+    header.read_more(found, CORE / "wire_array.h", None)
     header.read_more(found, CORE / "wire_view.h", None)
     header.read_more(found, CORE / "core.h", PLAIN)
     return found
@@ -43,6 +44,7 @@ def generated() -> dict[str, str]:
         "native/core/wire_layout.h": layout.c_header(found),
         "scheduler/reason_codes.py": reason_codes.module(header.read(CORE / "reason.h")),
         "scheduler/wire_names.py": names.module(found, layout.digest(found)),
+        "scheduler/wire_array.py": tuples.array_command(found),
         "scheduler/wire_commands.py": tuples.commands(found),
         "scheduler/wire_views.py": tuples.views(found),
         "scheduler/wire_hints.py": tuples.hints(found, PLAIN),

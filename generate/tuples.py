@@ -313,6 +313,13 @@ COMMANDS = (
     "\n\nWritten by `make generate` from native/core/wire.h; change that file instead. `pack` gives"
     " the bytes of a record, `unpack` takes exactly one."
 )
+ARRAY = "SubmitArray"
+"""The command that has a file of its own, since its fields are those of a submit once more."""
+ARRAYS = (
+    "The core's command that makes jobs of an array, as a Python tuple."
+    "\n\nWritten by `make generate` from native/core/wire_array.h; change that file instead. `pack`"
+    " gives the bytes of a record, `unpack` takes exactly one."
+)
 VIEWS = (
     "The core's answers as Python tuples."
     "\n\nWritten by `make generate` from native/core/wire.h and wire_view.h; change them instead."
@@ -332,13 +339,15 @@ def commands(header: Header) -> str:
         for form in record.tuples
         if record.members[0].name == "header"
     ]
-    used = ["Conditions", "pack_conditions", "pack_shares", "padded"]
+    used = ["Conditions", "Shares", "pack_conditions", "pack_shares", "padded"]
     used += ["shortened", "unpack_conditions", "unpack_shares"]
     typing = "Final, NamedTuple, Self"
     lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, typing)
     lines.insert(lines.index("from struct import Struct"), CALLABLE)
+    array = f"from stoker.scheduler.wire_array import {ARRAY}"
+    lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), array)
     for writer in found:
-        lines += writer.lines()
+        lines += writer.lines() if writer.form.name != ARRAY else ()
     sizes = [f"{writer.kind}: {writer.record.size}" for writer in found]
     lines += ["", "", *listed("SIZES: Final[dict[int, int]] = {", sizes, "}", "")]
     lines += ['"""Bytes of a command by kind."""', ""]
@@ -352,6 +361,14 @@ def commands(header: Header) -> str:
     return joined([*lines, '"""Readers of the bytes of one command, by kind."""'])
 
 
+def array_command(header: Header) -> str:
+    """The text of `scheduler/wire_array.py`."""
+    writer = Writer(header, *_of_tuple(header, ARRAY))
+    used = ["Conditions", "pack_conditions", "padded", "unpack_conditions"]
+    lines = _module(ARRAYS, [writer.kind, "Kind", "Placement"], used, "NamedTuple, Self")
+    return joined([*lines, *writer.lines()])
+
+
 def views(header: Header) -> str:
     """The text of `scheduler/wire_views.py`."""
     writers = [
@@ -360,7 +377,7 @@ def views(header: Header) -> str:
         for form in record.tuples
         if record.members[0].name != "header"
     ]
-    used = ["unpack_conditions", "unpack_shares"]
+    used = ["Shares", "unpack_conditions", "unpack_shares"]
     lines = _module(VIEWS, ["STATES", "JobState", "Kind"], used, "Any, NamedTuple, Self")
     submit = "from stoker.scheduler.wire_commands import Submit"
     lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), submit)
@@ -391,7 +408,9 @@ def effects(header: Header) -> str:
     forms = header.variants["effect_kind"]
     writers = {kind: Writer(header, record, form) for kind, form in forms.items()}
     names = [writer.form.name for writer in writers.values()]
-    lines = _module(EFFECTS, ["STATES", "JobState"], ["unpack_shares"], "Any, NamedTuple, Self")
+    lines = _module(
+        EFFECTS, ["STATES", "JobState"], ["Shares", "unpack_shares"], "Any, NamedTuple, Self"
+    )
     lines.insert(lines.index("from struct import Struct"), CALLABLE)
     lines += ["", f'_EFFECT = Struct("{writers[1].layout.format}")']
     for writer in writers.values():
@@ -411,7 +430,7 @@ CALLABLE = "from collections.abc import Callable"
 def _module(says: str, names: list[str], used: list[str], typing: str) -> list[str]:
     """The lines before the first class; `used`: of wire_fields, `typing`: of that module."""
     one = "from stoker.scheduler.wire_fields import "
-    names_used = sorted({"Shares", *used}, key=lambda name: (not name[0].isupper(), name))
+    names_used = sorted(used, key=lambda name: (not name[0].isupper(), name))
     fields = listed(f"{one}(", names_used, ")", "")
     if len(one) + len(", ".join(names_used)) <= COLUMNS:
         fields = [one + ", ".join(names_used)]

@@ -9,7 +9,9 @@ one is kept encoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -17,6 +19,7 @@ import msgspec
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 from stoker.scheduler.departures import Departure, Departures
 from stoker.scheduler.gang_ports import GangPorts
+from stoker.scheduler.job_arrays import ArrayImage, JobArray, JobArrays
 from stoker.scheduler.names import DEFAULT_QUEUE, label_key, name_id
 from stoker.scheduler.nouns import (
     ENDED,
@@ -175,6 +178,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     departed: list[Departure] = []
     moves: list[tuple[str, MoveOrder]] = []
     graces: list[tuple[int, float]] = []
+    arrays: list[ArrayImage] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -211,9 +215,13 @@ class Book:
         """The nodes that were given up and have not returned."""
         self.departures = Departures()
         """The nodes that were removed for good."""
+        self.arrays = JobArrays()
+        """The arrays whose jobs become records when their turn comes."""
         self._labels: dict[int, str] = {}
         self.newest_number = 0
-        """The number of the newest job that this replica saw submitted."""
+        """The greatest number of a job that this replica saw submitted."""
+        self._in_order = True
+        """False once a job was added behind one with a greater number."""
         self._removed: dict[str, dict[int, str]] = {}
         """The newest REMOVED_KEPT removed jobs of each user, with the user who removed them."""
 
@@ -223,13 +231,26 @@ class Book:
     # --- changes, each from one committed command -------------------------------------------------
 
     def submit(self, job: int, owner: Owner, spec: bytes, now_ns: int, reason: str) -> Job:
-        """Add a new job; numbers only grow."""
+        """Add a new job; numbers only grow, but for the later jobs of an array."""
         record = Job(job, owner, spec, now_ns, reason=reason)
         self._jobs[job] = record
-        self.newest_number = job
-        self._last[owner.user] = job
+        self._in_order &= job > self.newest_number
+        self.newest_number = max(self.newest_number, job)
+        self._last[owner.user] = max(self._last.get(owner.user, 0), job)
         self.shares.put(owner.user, job, len(spec), ended=False)
+        self.arrays.made(job)
         return record
+
+    def submit_array(self, image: ArrayImage) -> None:
+        """Add an array none of whose jobs has a record; the first of them follow."""
+        array = JobArray(image)
+        self.arrays.add(array)
+        self._last[array.owner.user] = array.last
+
+    def submit_next(self, job: int, array: JobArray, reason: str) -> Job:
+        """Add the record of a job whose turn in its array has come."""
+        spec = array.spec_at(job - array.first)
+        return self.submit(job, array.owner, spec, array.image.submitted_ns, reason)
 
     def live_after(self, number: int) -> Iterator[Job]:
         """Yield the jobs after this number that are not over, the oldest first."""
@@ -275,6 +296,7 @@ class Book:
         self.shares.drop(user, job, size)
         if why:
             self._remember_removed(user, job, why)
+        self.arrays.forget(job)
         if self._last.get(user) == job:
             del self._last[user]
 
@@ -329,8 +351,23 @@ class Book:
         record = self._jobs.get(job)
         if record is None or (user is not None and self.user(record) != user):
             why = self.removed(user).get(job)
+            if not why and (found := self._of_array(job, user)) is not None:
+                return found
             raise NotFound(f"job {job} was {why}" if why else f"there is no job {job}")
         return record if isinstance(record, Job) else _jobs.decode(_rows.decode(record.row).raw)
+
+    def _of_array(self, job: int, user: str | None) -> Job | None:
+        """Return a job of an array that has no record, as far as it is known."""
+        array = self.arrays.of(job)
+        if array is None or job in self._jobs or user not in (None, array.owner.user):
+            return None
+        place = job - array.first
+        image, state = array.image, array.state(place)
+        reason = IN_ITS_ARRAY
+        if state != "pending":
+            reason = array.why if state == "cancelled" and array.why else NOT_KEPT
+        spec = array.spec_at(place)
+        return Job(job, image.owner, spec, image.submitted_ns, state, reason)
 
     def removed(self, user: str | None) -> dict[int, str]:
         """Return jobs removed by request, of one user or of all, with the message for each."""
@@ -397,12 +434,41 @@ class Book:
             reference = int(reference)
         return self.get(reference, None if all_users else user)
 
-    def newest(self, user: str | None, before: int | None = None) -> Iterator[tuple[int, JobState]]:
-        """Yield (job, state), newest first, below `before`, of one user or of all."""
+    def newest(
+        self,
+        user: str | None,
+        before: int | None = None,
+        skip: Sequence[tuple[int, int]] = (),
+        *,
+        kept: bool = False,
+    ) -> Iterator[tuple[int, JobState]]:
+        """Yield (job, state), newest first, below `before`, of one user or of all.
+
+        Numbers from the first to the last of one in `skip` are left out, and with `kept` jobs of
+        arrays that have no record.
+        """
         jobs = self._jobs if user is None else self.shares.of(user).jobs
-        for job in reversed(jobs):
-            if before is None or job < before:
-                yield job, self._jobs[job].state
+        ordered = reversed(jobs) if self._in_order else iter(sorted(jobs, reverse=True))
+        found: Iterator[tuple[int, JobState]] = ((job, self._jobs[job].state) for job in ordered)
+        others = [
+            each
+            for each in self.arrays
+            if user in (None, each.owner.user) and (each.first, each.last) not in skip
+        ]
+        if others and not kept:
+            unkept = chain.from_iterable(map(self._unkept, reversed(others)))
+            found = heapq.merge(found, unkept, reverse=True)
+        for job, state in found:
+            if before is not None and job >= before:
+                continue
+            if not skip or not any(low <= job <= high for low, high in skip):
+                yield job, state
+
+    def _unkept(self, array: JobArray) -> Iterator[tuple[int, JobState]]:
+        """Yield (job, state) of the jobs of an array that have no record, the newest first."""
+        for place in reversed(range(array.size)):
+            if (job := array.first + place) not in self._jobs:
+                yield job, array.state(place)
 
     def select(
         self, text: str, user: str | None, me: str, *, removed: bool = False
@@ -412,11 +478,17 @@ class Book:
         NotFound if a named job is gone; with `removed`, a job that was removed by request is
         accepted.
         """
+        ranges = self.ranges(text, user, me, removed=removed)
+        return lambda job: any(low <= job <= high for low, high in ranges)
+
+    def ranges(
+        self, text: str, user: str | None, me: str, *, removed: bool = False
+    ) -> list[tuple[float, float]]:
+        """Return the selected numbers as ranges, both ends included; as `select` otherwise."""
         if len(text) > SELECTOR_CHARS_MAX or text.count(",") >= SELECTOR_PARTS_MAX:
             raise BadRequest(f"a selection has at most {SELECTOR_PARTS_MAX} parts")
         known = self.removed(user) if removed else {}
-        ranges = [self._range(part.strip(), user, me, known) for part in text.split(",")]
-        return lambda job: any(low <= job <= high for low, high in ranges)
+        return [self._range(part.strip(), user, me, known) for part in text.split(",")]
 
     def _range(
         self, part: str, user: str | None, me: str, known: Mapping[int, str]
@@ -454,7 +526,9 @@ class Book:
         evicted = sorted(self.evicted.items())
         marks = (drained, cordoned, removed, evicted, list(self.departures))
         moves = (sorted(self.moves.items()), sorted(self.graces.items()))
-        told = moves if any(moves) else ()  # no book below feature level 3 has any
+        arrays = self.arrays.images()
+        # No book below feature level 3 has any of these.
+        told = (*moves, arrays) if arrays else moves if any(moves) else ()
         return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks, *told))
 
     @classmethod
@@ -467,6 +541,7 @@ class Book:
         if image.format != FORMAT:
             raise Corrupt(f"the job book has format {image.format}, this version reads {FORMAT}")
         book = cls(cluster)
+        book.arrays = JobArrays(image.arrays)
         names: dict[str, str] = {}  # one string per user, not one per job
         owners: dict[Owner, Owner] = {}
         for raw in image.rows:
@@ -484,6 +559,9 @@ class Book:
         return book
 
     def _put(self, row: _Row, raw: bytes, user: str, owners: dict[Owner, Owner]) -> None:
+        self.arrays.made(row.job)
+        self._in_order &= row.job > self.newest_number
+        self.newest_number = max(self.newest_number, row.job)
         if row.state in ENDED:
             self._jobs[row.job] = EndedJob(user, row.state, raw)
             self.shares.put(user, row.job, len(raw), ended=True)
@@ -498,6 +576,8 @@ class Book:
         self.shares.put(user, row.job, len(record.spec), ended=False)
 
 
+IN_ITS_ARRAY = "its turn in its array has not come"
+NOT_KEPT = "only its end is known: its record is no longer kept"
 _ARRAY32 = b"\xdd"
 """The msgpack marker of an array with a length of four bytes."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from stoker.scheduler.wire_array import SubmitArray
 from stoker.scheduler.wire_commands import (
     SIZES,
     UNPACK,
@@ -61,6 +62,7 @@ from stoker.scheduler.wire_names import (
     REFUSED,
     STATES,
     SUBMIT,
+    SUBMIT_ARRAY,
     SUBMIT_LEAST,
     TASKS_MAX,
     TERM,
@@ -93,6 +95,7 @@ __all__ = [
     "STATES",
     "STATE_CODES",
     "SUBMIT",
+    "SUBMIT_ARRAY",
     "TASKS_MAX",
     "TERM",
     "U64_MAX",
@@ -118,6 +121,7 @@ __all__ = [
     "Request",
     "Shares",
     "Submit",
+    "SubmitArray",
     "TaskOutcome",
     "Term",
     "in_term",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "6484aa2da372af26"
+DIGEST: Final = "0cb9140e312f09d7"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -92,6 +92,10 @@ HAS_SIGNAL: Final = 2
 HAS_DEVICE_NS: Final = 4
 PREEMPT_MOVE: Final = 1
 """A node of it takes no jobs: it may go if it may run again."""
+ARRAY_AT_ONCE: Final = 256
+"""Jobs of an array that one command makes."""
+ARRAY_JOBS_MAX: Final = 100_000
+"""Jobs of one array."""
 SAMPLE_POWER: Final = 1
 SAMPLE_TEMPERATURE: Final = 2
 SAMPLE_LIMIT: Final = 4
@@ -141,6 +145,7 @@ PREEMPT: Final = 16
 PREFER: Final = 17
 GIVE_UP: Final = 18
 DEVICE_TRAITS: Final = 19
+SUBMIT_ARRAY: Final = 20
 
 
 class Placement(IntEnum):

@@ -29,6 +29,8 @@ class Shape(NamedTuple):
     """Schedulers that are not in the roster at first and may enter it."""
     upgrades: bool = False
     """True if the cluster begins with an older build, and is upgraded while it works."""
+    arrays: bool = False
+    """True if some requests are arrays."""
 
 
 class SeedFigures(NamedTuple):

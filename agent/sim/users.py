@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.mesh.replica import events
+from stoker.mesh.sim.log_audit import array_key
 from stoker.mesh.sim.scheduler_process import (
     SchedulerAnswer,
     SchedulerProcess,
@@ -24,7 +25,9 @@ from stoker.mesh.sim.scheduler_process import (
 from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.mesh.sim.timeouts import Timeouts
 from stoker.native.errors import StokerError
+from stoker.scheduler.array_indexes import ArrayIndexes, Run
 from stoker.scheduler.book import Job
+from stoker.scheduler.job_arrays import ArrayPart
 from stoker.scheduler.nouns import JobSpec, Owner
 
 ANSWER_NS = 3 * SECOND
@@ -42,6 +45,8 @@ GANGS, TASKS = 0.15, (2, 2, 3, 4, 6)
 CANCELS, REPEATS = 0.12, 0.1
 READS, READS_EACH, READ_GAP_MS = 8, 4, 12
 """A user reads so many times, each time so often in a row, with at most so many ms in between."""
+ARRAYS_EVERY = 4
+"""One of so many short requests is an array, where there are arrays."""
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
 GANG_MILLI = (250, 500, 1000, 1000)
 
@@ -51,6 +56,8 @@ class Wish(NamedTuple):
 
     key: str
     spec: JobSpec
+    indexes: ArrayIndexes = ArrayIndexes()
+    """The indexes of an array; empty for one job."""
 
 
 class SimUser:
@@ -59,6 +66,8 @@ class SimUser:
     def __init__(self, around: Surroundings, name: str, audit: RunAudit) -> None:
         self.name = name
         self.schedulers: list[SchedulerProcess] = []
+        self.has_arrays = False
+        """True if some of its requests are arrays, of which some jobs go on at once."""
         self.launches_fail = False
         """True if nodes cannot launch some attempts of its jobs."""
         self.unanswered: set[str] = set()
@@ -90,7 +99,8 @@ class SimUser:
         key = f"{self.name}-{self._wishes}"
         self._wishes += 1
         failed = _launches_failed(key) if self.launches_fail else 0
-        wish = Wish(key, _spec(chance, key, failed, may_be_long=may_be_long))
+        spec = _spec(chance, key, failed, may_be_long=may_be_long)
+        wish = Wish(key, spec, _indexes(key, spec) if self.has_arrays else ArrayIndexes())
         self._around.timeline.at(at_ns, self._submit, wish)
 
     def _submit(self, wish: Wish) -> None:
@@ -103,7 +113,7 @@ class SimUser:
         owner, key = self._owner, wish.key.encode().ljust(16, b".")
 
         def make(token: Any) -> events.Event:
-            return events.JobSubmitted(token, owner, key, wish.spec)
+            return events.JobSubmitted(token, owner, key, wish.spec, indexes=wish.indexes)
 
         if self._post(self._numbers, make):
             self._timeouts.begin(self._numbers)
@@ -148,20 +158,29 @@ class SimUser:
 
     def _told(self, wish: Wish, job: Job) -> None:
         self.unanswered.discard(wish.key)
-        self._around.audit.acknowledged_job(wish.key, job.job)
-        self._audit.told_job(wish.key, job.job)
+        named = array_key(wish.key, 0) if wish.indexes else wish.key
+        self._around.audit.acknowledged_job(named, job.job)
+        self._audit.told_job(named, job.job)
+        for place in range(1, wish.indexes.size):
+            self._audit.told_job(array_key(wish.key, place), job.job + place)
         self._known = job.job
         draw = self._around.chance.random()
         if draw < CANCELS:
             wait = int(1500 * MS * self._around.chance.random())
-            self._around.timeline.after(wait, self._cancel, job.job)
+            parts = _part_of(job.job, wish)
+            self._around.timeline.after(wait, self._cancel, (job.job, parts))
         elif draw < CANCELS + REPEATS:
             self._send(wish)
 
-    def _cancel(self, job: int) -> None:
+    def _cancel(self, chosen: tuple[int, tuple[ArrayPart, ...]]) -> None:
+        job, parts = chosen
         self._numbers += 1
-        self._around.story.tell("{} cancels job {}", self.name, job)
-        self._post(self._numbers, lambda token: events.CancelRequested(token, [job], "changed"))
+        self._around.story.tell("{} cancels job {}", self.name, parts or job)
+        jobs = [] if parts else [job]
+        self._post(
+            self._numbers,
+            lambda token: events.CancelRequested(token, jobs, "changed", parts=parts),
+        )
 
     def _too_late(self, number: int) -> None:
         self._send_again(self._open.pop(number))
@@ -190,6 +209,21 @@ def _spec(chance: random.Random, key: str, failed: int, *, may_be_long: bool) ->
         tasks=tasks,
         tasks_per_node=per_node,
     )
+
+
+def _indexes(key: str, spec: JobSpec) -> ArrayIndexes:
+    """Return the indexes of a request that is an array: few short jobs of one task, of which some
+    go on at once. No chance is drawn for it."""
+    draw = zlib.crc32(key.encode()) // 16
+    if draw % ARRAYS_EVERY or spec.tasks > 1 or int(spec.argv[2]) > RUN_MS[1]:
+        return ArrayIndexes()
+    return ArrayIndexes((Run(1, 1, 2 + draw % 5),), 1 + draw % 3)
+
+
+def _part_of(job: int, wish: Wish) -> tuple[ArrayPart, ...]:
+    """Return the later half of an array, which is cancelled; nothing of a single job."""
+    size = wish.indexes.size
+    return (ArrayPart(job, job + size // 2, job + size - 1),) if size else ()
 
 
 def _launches_failed(key: str) -> int:

@@ -55,6 +55,8 @@ SPARES, SPARES_EVERY = 2, 4
 the roster."""
 UPGRADES_EVERY = 4
 """One of so many seeds begins with an older build, and an administrator who upgrades it."""
+ARRAYS_EVERY = 3
+"""In one of so many seeds that begin with the newest level, some requests are arrays."""
 CLUSTER = "sim"
 NONE = stream_faults.StreamFaults()
 
@@ -146,7 +148,7 @@ class World:
             node.schedulers = self.schedulers
             node.pings.hosts = by_name
         for user in self.users:
-            user.launches_fail = self._faults
+            user.launches_fail, user.has_arrays = self._faults, shape.arrays
             user.schedulers = self.schedulers
 
     # --- running ----------------------------------------------------------------------------------
@@ -304,7 +306,9 @@ def shape_of(seed: int) -> Shape:
         return Shape(1, 1, nodes, 3, WISHES)
     spares = SPARES if seed % SPARES_EVERY == 2 else 0
     upgrades = seed % UPGRADES_EVERY == 1
-    return Shape((3, 3, 3, 5)[seed % 4], (3, 3, 5)[seed % 3], nodes, 3, WISHES, spares, upgrades)
+    arrays = seed % ARRAYS_EVERY == 0 and not upgrades
+    servers = (3, 3, 5)[seed % 3]
+    return Shape((3, 3, 3, 5)[seed % 4], servers, nodes, 3, WISHES, spares, upgrades, arrays)
 
 
 def run_seed(seed: int, *, story: bool = False) -> tuple[SeedFigures, list[str]]:

@@ -17,6 +17,8 @@ from stoker.mesh.audit.trail import TrailEntry
 from stoker.mesh.log.entry import (
     AccountBlob,
     AdminBlob,
+    ArrayBlob,
+    ArrayCancelBlob,
     Blob,
     CancelBlob,
     EvictBlob,
@@ -78,6 +80,8 @@ def _told(blob: Blob, taken: TrailEntry, commands: list[records.Command]) -> Fie
     """Return the fields of the row about a blob; none if another row tells of it."""
     if isinstance(blob, JobBlob):
         return _submitted(blob, taken.applied.submitted.get(blob.command, 0))
+    if isinstance(blob, ArrayBlob):
+        return _array(blob, taken.applied.submitted.get(blob.command, 0))
     if isinstance(blob, CancelBlob):
         return _ended(commands[blob.command], blob)
     says = _SAYS.get(type(blob))
@@ -90,6 +94,18 @@ def _submitted(blob: JobBlob, job: int) -> Fields:
         return {}
     detail = _command(bytes(blob.spec))
     return {"user": blob.owner.user, "what": "job.submit", "about": str(job), "detail": detail}
+
+
+def _array(blob: ArrayBlob, first: int) -> Fields:
+    """Return the row of an array; none for a repeated request."""
+    last = first + blob.indexes.size - 1
+    found = _submitted(JobBlob(blob.command, blob.owner, blob.spec), first)
+    return {**found, "about": f"{first}-{last}"} if found else found
+
+
+def _cancelled(blob: ArrayCancelBlob) -> Fields:
+    about = f"{blob.low}-{blob.high}"
+    return {"user": blob.user, "what": "job.cancel", "about": about, "detail": blob.reason}
 
 
 def _ended(command: records.Command, blob: CancelBlob) -> Fields:
@@ -146,6 +162,7 @@ def _outcome(blob: OutcomeBlob) -> Fields:
 
 
 _SAYS: Mapping[type, Callable[[Any], Fields]] = {
+    ArrayCancelBlob: _cancelled,
     GenesisBlob: _founded,
     AdminBlob: _asked,
     AccountBlob: _account,

@@ -36,6 +36,9 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pending_jobs: int = 10_240
     """Jobs that are not over."""
+    array_jobs: int = 262_144
+    """Jobs of large arrays that are not over. Those that wait in one for their turn count here, and
+    not as pending jobs."""
     spec_bytes: int = 8 << 20
     """Bytes of the requests of those jobs, as encoded in the log."""
     waiters: int = 256

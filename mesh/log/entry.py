@@ -17,6 +17,7 @@ from stoker.mesh.identity.identity import SIGNATURE_BYTES, Checks, Signs
 from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import Genesis, RosterMember
 from stoker.native.errors import Corrupt
+from stoker.scheduler.array_indexes import ArrayIndexes
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import Account, NodeReport, Outcome, Owner, Record
 
@@ -37,6 +38,28 @@ class JobBlob(Record, tag="job", frozen=True):
     command: int
     owner: Owner
     spec: msgspec.Raw
+
+
+class ArrayBlob(Record, tag="array", frozen=True):
+    """An array of which the command makes the first job; `spec` is that of this job, and `request`
+    the core's submit of each one. The commands that make later ones have no blob."""
+
+    command: int
+    owner: Owner
+    spec: msgspec.Raw
+    indexes: ArrayIndexes
+    request: bytes
+
+
+class ArrayCancelBlob(Record, tag="array_cancel", frozen=True):
+    """The jobs `low` to `high` of the array from job `first` on are cancelled as far as they wait
+    in it, and never become jobs; the reason, and the user who asked for it."""
+
+    first: int
+    low: int
+    high: int
+    reason: str
+    user: str = ""
 
 
 class OutcomeBlob(Record, tag="outcome", frozen=True):
@@ -184,6 +207,8 @@ class AdminBlob(Record, tag="admin", frozen=True):
 Setting = QueueBlob | NamesBlob | DrainBlob | MoveBlob | CordonBlob | LimitsBlob | AccountBlob
 Blob = (
     JobBlob
+    | ArrayBlob
+    | ArrayCancelBlob
     | OutcomeBlob
     | CancelBlob
     | NodeBlob

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stoker.mesh.log.entry import Entry, JobBlob, NodeRemovedBlob
+from stoker.mesh.log.entry import ArrayBlob, Entry, JobBlob, NodeRemovedBlob
 from stoker.mesh.replica.changes import Applied
 from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import Action, Decision, Outcome, placing_of
@@ -17,6 +17,8 @@ class EntryStep:
         self.placing = placing_of(digest)
         self.entry = entry
         self.jobs: dict[int, JobBlob] = {}
+        self.arrays: dict[int, ArrayBlob] = {}
+        """The arrays that begin here, by the commands of their first jobs."""
         self.outcomes: dict[int, Outcome] = {}
         self.cancels: dict[int, str] = {}
         self.evicted: dict[int, str] = {}

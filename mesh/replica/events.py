@@ -17,6 +17,8 @@ from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.changes import Changes
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import StateRequest
+from stoker.scheduler.array_indexes import ArrayIndexes
+from stoker.scheduler.job_arrays import ArrayPart
 from stoker.scheduler.nouns import Account, JobSpec, NodeReport, Observation, Outcome, Owner
 from stoker.scheduler.records import Request
 
@@ -43,6 +45,8 @@ class JobSubmitted(NamedTuple):
     """The indexes of an array, with one job for each; empty for a single job."""
     since_ns: int = 0
     """The time at which the idempotency key was first sent, if this is a repeat."""
+    indexes: ArrayIndexes = ArrayIndexes()
+    """The indexes of an array instead of `array`, where they came as runs."""
 
 
 class Admin(NamedTuple):
@@ -110,6 +114,8 @@ class CancelRequested(NamedTuple):
     jobs: list[int]
     reason: str
     user: str = ""
+    parts: tuple[ArrayPart, ...] = ()
+    """The jobs of arrays that are not over, whether or not they are records."""
 
 
 class Remove(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stoker.mesh.log import genesis as founding
-from stoker.mesh.log.entry import Blob, CancelBlob, Entry, NodeRemovedBlob
+from stoker.mesh.log.entry import ArrayCancelBlob, Blob, CancelBlob, Entry, NodeRemovedBlob
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, Origin
 from stoker.mesh.replica import snapshots
 from stoker.mesh.replica.snapshots import Snapshot
@@ -78,7 +78,12 @@ def consequences(
     before = sum(1 for _ in records.unpack_commands(entry.commands))
     jobs = [*_may_have_run(state)]
     cancels: list[records.Request] = [records.Cancel(job) for job in jobs]
-    told = [CancelBlob(place, MAY_HAVE_RUN) for place, _ in enumerate(jobs, before)]
+    told: list[Blob] = [CancelBlob(place, MAY_HAVE_RUN) for place, _ in enumerate(jobs, before)]
+    told += [
+        ArrayCancelBlob(array.first, array.first, array.last, MAY_HAVE_RUN)
+        for array in state.book.arrays.ahead()
+        if not array.spec.may_run_again
+    ]
     nodes = sorted(state.book.nodes)
     lost: list[records.Request] = [
         records.NodeDown(name_id(node), evict=True, remove=True, reason=Reason.NODE_EVICTED)

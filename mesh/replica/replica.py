@@ -47,9 +47,8 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.status_line import status_line
 from stoker.mesh.replica.watch.node_requests import NodeRequests
 from stoker.mesh.replica.watch.node_watch import NodeWatch
-from stoker.mesh.replica.works import request_defects
-from stoker.mesh.replica.works.user_room import to_forget
-from stoker.mesh.replica.works.work import InFlight, TickWork
+from stoker.mesh.replica.works import own_works, request_defects
+from stoker.mesh.replica.works.work import ForgetWork, InFlight, TickWork
 from stoker.mesh.wire.peer_messages import read_envelope as read_peer
 from stoker.native.errors import Corrupt, Unavailable
 
@@ -514,7 +513,7 @@ class Replica:
             self._lead(self.state.term, now)
         if self._leadership.leads:
             self._snapshots.take_if_due()
-            self._forget_if_due()
+            self._own_works()
             self._appends.flush(now)
         elif not self._peers.alone and not self._appends.idle:
             self._appends.drop_passed(self.right.not_leader())
@@ -567,7 +566,7 @@ class Replica:
         if self._leadership.leads:
             self.watch.tick(now)
             self.nodes.call_functions(now)
-            self._forget_if_due()
+            self._own_works()
             self._charge(now)
             if self._appends.is_empty and (work := self._accounts.next_work()) is not None:
                 self._appends.put_first(work)
@@ -587,11 +586,11 @@ class Replica:
         if due := self._leadership.tick.requests(self.state, *at):
             self._appends.enqueue(TickWork(due), now)
 
-    def _forget_if_due(self) -> None:
-        """Have ended jobs forgotten before the core, which knows no users, drops the oldest."""
-        if not self._leadership.leads or not self._appends.idle or self._appends.forgets:
+    def _own_works(self) -> None:
+        """Have ended jobs forgotten before the core, which knows no users, drops the oldest; and
+        make jobs of arrays whose turn has come."""
+        if not self._leadership.leads or not self._appends.idle or self._appends.has_own:
             return
-        work = to_forget(self.state.book, self.state.limits)
-        if work is not None:
-            self.count("forgotten", work.count)
+        for work in reversed(own_works.due(self.state)):
+            self.count("forgotten", work.count if isinstance(work, ForgetWork) else 0)
             self._appends.put_first(work)

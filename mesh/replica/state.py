@@ -17,6 +17,8 @@ from stoker.mesh.log import feature_level, roster_change
 from stoker.mesh.log.entry import (
     AccountBlob,
     AdminBlob,
+    ArrayBlob,
+    ArrayCancelBlob,
     CancelBlob,
     CordonBlob,
     DrainBlob,
@@ -39,6 +41,8 @@ from stoker.mesh.log.entry import (
 from stoker.mesh.log.feature_level import BUILD, FORMATS
 from stoker.mesh.log.genesis import ClusterConfig, Genesis, digest
 from stoker.mesh.replica import (
+    array_steps,
+    attempt_times,
     attempt_words,
     followed_jobs,
     gangs,
@@ -282,6 +286,8 @@ class ReplicaState:
     def _take_blob(self, blob: entries.Blob, step: EntryStep) -> None:
         if isinstance(blob, JobBlob):
             step.jobs[blob.command] = blob
+        elif isinstance(blob, ArrayBlob | ArrayCancelBlob):
+            array_steps.take(self.book, blob, step)
         elif isinstance(blob, OutcomeBlob):
             step.outcomes[blob.command] = blob.outcome
         elif isinstance(blob, CancelBlob):
@@ -403,11 +409,13 @@ class ReplicaState:
         outcome = step.outcomes.get(effect.command)
         if not (was_stopping and record.ranks and effect.state in ENDED):
             record.reason = self._why(effect, outcome, record, step)
-        self._note_start(record, outcome)
-        self._note_time(record, step.entry.now_ns if outcome is None else outcome.t_ns)
+        attempt_times.note_start(record, outcome)
+        attempt_times.note(record, step.entry.now_ns if outcome is None else outcome.t_ns)
         step.changed(record)
+        self.book.arrays.note(effect.job, effect.state)
         if effect.state in ENDED:
             self._end(record, effect, outcome)
+            array_steps.doomed(self.book, effect, step)
         elif effect.state == "stopping" and record.ranks:
             gangs.judge(record, effect, outcome)
 
@@ -443,7 +451,7 @@ class ReplicaState:
         if retried and not (record.ranks and record.state == "stopping"):
             reported = outcome is not None
             why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
-        self._note_start(record, outcome)
+        attempt_times.note_start(record, outcome)
         ended = Attempt(
             record.attempt,
             attempt_words.end_of(outcome) if outcome is not None else "lost",
@@ -464,31 +472,19 @@ class ReplicaState:
             record.reason = moves.waits(record)
         else:
             record.reason = f"{again}: {why}" if retried and why != again else again
+        self.book.arrays.note(record.job, "pending")
         step.changed(record)
 
     def _submitted(self, effect: StateChanged, step: EntryStep) -> None:
         blob = step.jobs.get(effect.command)
         if blob is None:
-            raise Corrupt(f"log entry {step.index}: command {effect.command} has no job with it")
-        why = sentence(effect.reason)
-        job = self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+            job = array_steps.submitted(self.book, effect, step)
+        else:
+            why = sentence(effect.reason)
+            job = self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+        self.book.arrays.note(effect.job, "pending")
         step.applied.changes.changed(job)
-        step.applied.submitted[effect.command] = effect.job
-
-    @staticmethod
-    def _note_start(record: Job, outcome: Outcome | None) -> None:
-        """Record when the attempt began, of which a short one is only reported with its end."""
-        if outcome is not None and record.started_ns is None:
-            record.started_ns = outcome.started_ns
-
-    @staticmethod
-    def _note_time(record: Job, t_ns: int) -> None:
-        if record.state == "starting":
-            record.placed_ns = t_ns
-        elif record.state == "running":
-            record.started_ns = t_ns
-        elif record.state in ENDED:
-            record.ended_ns = t_ns
+        step.applied.submitted.setdefault(effect.command, effect.job)
 
     def _why(
         self, effect: StateChanged, outcome: Outcome | None, record: Job, step: EntryStep

@@ -12,11 +12,12 @@ from operator import attrgetter
 
 import msgspec
 
-from stoker.mesh.replica.works.array_bound import JOBS_MAX
 from stoker.mesh.server.admission_conditions import check_conditions
 from stoker.mesh.server.admission_devices import check_devices
 from stoker.mesh.wire.job_request import Afters, JobRequest, job_spec
 from stoker.native.errors import BadRequest
+from stoker.scheduler import array_indexes
+from stoker.scheduler.array_indexes import INDEX_MAX, JOBS_MAX, ArrayIndexes
 from stoker.scheduler.figures import Figure
 from stoker.scheduler.job_options import LIMITS
 from stoker.scheduler.names import check_label, check_name
@@ -41,7 +42,8 @@ LAUNCH_KEY_CHARS_LEAST = 16
 MODEL_BYTES_MAX = 128
 RESTARTS = 3
 """The further attempts of a job whose restart policy names no number."""
-ARRAY_INDEX_MAX = (1 << 31) - 1
+ARRAY_CHARS_MAX = 32 * 1024
+"""The longest list of indexes in words."""
 
 
 NO_AFTERS = Afters()
@@ -191,14 +193,24 @@ def _check_afters(afters: Afters) -> None:
             named[job] = option
 
 
+def indexes_of(request: JobRequest) -> ArrayIndexes:
+    """Return the indexes that a request has in words; BadRequest if they are none."""
+    if len(request.array_list) > ARRAY_CHARS_MAX:
+        raise BadRequest(f"array_list has more than {ARRAY_CHARS_MAX} characters")
+    return array_indexes.parse(request.array_list, "array_list")
+
+
 def _check_array(request: JobRequest) -> None:
-    if len(request.array) > JOBS_MAX:
-        raise BadRequest(f"array has {len(request.array)} jobs, at most {JOBS_MAX}")
-    if len(set(request.array)) != len(request.array):
+    if request.array and request.array_list:
+        raise BadRequest("array and array_list: one of them has the indexes")
+    numbers = request.array or tuple(indexes_of(request))
+    if len(numbers) > JOBS_MAX:
+        raise BadRequest(f"array has {len(numbers)} jobs, at most {JOBS_MAX}")
+    if len(set(numbers)) != len(numbers):
         raise BadRequest("array names an index twice")
-    for index in (min(request.array, default=0), max(request.array, default=0)):
-        _within("array", index, 0, ARRAY_INDEX_MAX)
-    if request.array and request.stdin:
+    for index in (min(numbers, default=0), max(numbers, default=0)):
+        _within("array", index, 0, INDEX_MAX)
+    if numbers and request.stdin:
         raise BadRequest("stdin with an array: input goes to one job")
 
 

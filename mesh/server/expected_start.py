@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import array_wait_words
 from stoker.mesh.wire import schema
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import Explained
@@ -55,6 +56,8 @@ def expected_start(
     replica: Replica, job: Job, lines: Sequence[Explained], now_ns: int
 ) -> schema.ExpectedStart:
     """Return when a pending job is expected to start."""
+    if not lines and array_wait_words.waits(replica.state.book, job):
+        return schema.ExpectedStart(absent="its turn in its array has not come")
     codes = {line.reason for line in lines}
     by_core = next((line.have for line in lines if line.reason == Reason.EXPECTED_START), None)
     why = next((_ABSENT[code] for code in _ABSENT if code in codes), "")

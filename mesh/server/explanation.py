@@ -15,6 +15,7 @@ from stoker.mesh.replica.works import reason_text
 from stoker.mesh.replica.works.device_conditions import preference_words
 from stoker.mesh.replica.works.fence import FENCE_ID
 from stoker.mesh.server import (
+    array_wait_words,
     cluster_views,
     decision_evidence,
     device_holders,
@@ -112,7 +113,9 @@ class _Explanation:
 
     def first(self) -> str:
         line = next((line for line in self._lines if line.reason not in _HIDDEN), None)
-        return self._text(line) if line is not None else ""
+        if line is None:
+            return array_wait_words.waits(self._book, self._job)
+        return self._text(line)
 
     def view(self, rank: int) -> schema.ExplainView:
         decision = self._job.ranks[rank].decision if self._job.ranks else self._job.decision
@@ -123,6 +126,7 @@ class _Explanation:
         links = link_words.link_lines(self._replica.state, self._job)
         speeds = speed_words.speed_lines(core, self._book, self._job, self._lines)
         reasons = (*map(self._reason, shown), *links, *speeds)
+        reasons = reasons or array_wait_words.reasons(self._book, self._job)
         return schema.ExplainView(
             job=self._job.job,
             state=self._job.state,

@@ -7,7 +7,10 @@ between two pages, so that its row counts all of its jobs that are listed.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
+from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,6 +18,7 @@ from msgspec.structs import replace
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import cluster_views, explanation, job_views
 from stoker.mesh.wire import schema
+from stoker.scheduler.job_arrays import JobArray
 from stoker.scheduler.nouns import JobState
 
 ROWS_AT_ONCE: Final = 200
@@ -57,6 +61,29 @@ class _Array:
         return self._oldest.get("pending")
 
 
+class _WholeArray:
+    """An array that the book has as one, of which all jobs are selected; those in some states
+    count."""
+
+    def __init__(self, array: JobArray, states: tuple[JobState, ...]) -> None:
+        self.first, self.last = array.first, array.last
+        self._array = array
+        counts = array.counts().items()
+        self.states = Counter({state: n for state, n in counts if not states or state in states})
+
+    def counts(self) -> dict[str, int]:
+        """Return how many are in each state, in the order of STATES."""
+        return {state: self.states[state] for state in STATES if state in self.states}
+
+    def shown(self) -> int:
+        """Return the job whose row stands for the array."""
+        return self._array.oldest(next(state for state in STATES if state in self.states))
+
+    def waiting(self) -> int | None:
+        """Return the oldest job that waits, if one does."""
+        return self._array.oldest("pending") if "pending" in self.states else None
+
+
 class _Page:
     """The rows so far, and what they take of the bounds."""
 
@@ -83,8 +110,10 @@ class _Page:
         self._size += len(schema.encode(view))
         self.rows.append(view)
 
-    def add_array(self, array: _Array) -> None:
+    def add_array(self, array: _Array | _WholeArray) -> None:
         """Append the row of an array; one of its jobs alone is listed as itself."""
+        if not array.states:
+            return
         counts = array.counts() if array.states.total() > 1 else None
         self.add(array.shown(), array.waiting(), counts)
 
@@ -96,7 +125,7 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
     page = _Page(replica, request.limit)
     job, following = 0, None
     array: _Array | None = None
-    for looked, (number, state) in enumerate(book.newest(scope, request.before)):
+    for looked, (number, state) in enumerate(_listed(replica, request, scope, me)):
         if array is not None and number < array.first:
             page.add_array(array)
             array = None
@@ -104,6 +133,9 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
             following = job
             break
         job = number
+        if isinstance(state, _WholeArray):
+            page.add_array(state)
+            continue
         if not chosen(job) or (request.states and state not in request.states):
             continue
         if array is None and request.arrays:
@@ -116,6 +148,31 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
         page.add_array(array)
     position = cluster_views.position(replica)
     return schema.encode(schema.JobList(jobs=tuple(page.rows), next=following, position=position))
+
+
+def _listed(
+    replica: Replica, request: schema.ListRequest, scope: str | None, me: str
+) -> Iterator[tuple[int, JobState | _WholeArray]]:
+    """Yield (job, state), newest first; for a whole array its first job and the array."""
+    book = replica.state.book
+    wholes = [*_wholes(replica, request, scope, me)] if request.arrays and book.arrays else []
+    single = book.newest(scope, request.before, [(each.first, each.last) for each in wholes])
+    if not wholes:
+        return single
+    others = ((each.first, each) for each in reversed(wholes))
+    return heapq.merge(single, others, key=itemgetter(0), reverse=True)
+
+
+def _wholes(
+    replica: Replica, request: schema.ListRequest, scope: str | None, me: str
+) -> Iterator[_WholeArray]:
+    book = replica.state.book
+    ranges = book.ranges(request.select, scope, me)
+    for each in book.arrays:
+        mine = scope in (None, each.owner.user)
+        older = request.before is None or each.last < request.before
+        if mine and older and any(low <= each.first and each.last <= high for low, high in ranges):
+            yield _WholeArray(each, request.states)
 
 
 def _array_of(replica: Replica, job: int) -> _Array | None:

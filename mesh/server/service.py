@@ -7,7 +7,7 @@ that a wrong request changes nothing and is answered with its error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -55,7 +55,8 @@ from stoker.mesh.wire.subjects import (
 )
 from stoker.native.errors import BadRequest, Denied, Refused, StokerError
 from stoker.scheduler.book import Job
-from stoker.scheduler.nouns import Account
+from stoker.scheduler.job_arrays import ArrayPart
+from stoker.scheduler.nouns import ENDED, Account
 from stoker.scheduler.policies import USER, function_name
 
 REASON_CHARS_MAX = 200
@@ -215,7 +216,12 @@ class Service:
             gone = (schema.RemovedJob(job=r.job, changed=r.changed) for r in value)
             return schema.encode(schema.RemoveView(jobs=tuple(gone)))
         if isinstance(value, list):
-            jobs = (schema.CancelledJob(job=c.job, state=c.state, changed=c.changed) for c in value)
+            jobs = (
+                schema.CancelledJob(
+                    job=c.job, state=c.state, changed=c.changed, last=c.last or None
+                )
+                for c in value
+            )
             return schema.encode(schema.CancelView(jobs=tuple(jobs), next=caller.following))
         if isinstance(value, AdminApplied):
             return schema.encode(schema.Done(changed=value.changed))
@@ -272,7 +278,13 @@ class Service:
             raise Denied(account.why_not)
         key = admission.key_bytes(request.idempotency_key)
         return JobSubmitted(
-            caller, account.owner, key, spec, request.array, request.idempotency_since_ns
+            caller,
+            account.owner,
+            key,
+            spec,
+            request.array,
+            request.idempotency_since_ns,
+            admission.indexes_of(request),
         )
 
     def _get(self, caller: Caller, request: schema.GetRequest, now_ns: int) -> Any:
@@ -296,25 +308,28 @@ class Service:
         if len(request.reason) > REASON_CHARS_MAX or not request.reason.isprintable():
             raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
         book = self.replica.state.book
-        chosen = book.select(request.select, caller.scope, caller.user)
+        ranges = book.ranges(request.select, caller.scope, caller.user)
+        parts = tuple(book.arrays.parts(ranges, caller.scope))
         named = request.select != "all"
         found = (
             job
-            for job, _ in book.newest(caller.scope, request.before)
-            if chosen(job) and (named or book.live(job) is not None)
+            for job, state in book.newest(caller.scope, request.before, [*map(_span, parts)])
+            if _within(job, ranges) and (named or state not in ENDED)
         )
         jobs = list(islice(found, CANCELS_AT_ONCE))
         if next(found, None) is not None:
             caller.following = jobs[-1]
-        return CancelRequested(
-            caller, sorted(jobs), _signed_reason(caller, request.reason), caller.user
-        )
+        why = _signed_reason(caller, request.reason)
+        begins = () if request.before is not None else parts
+        return CancelRequested(caller, sorted(jobs), why, caller.user, begins)
 
     def _remove(self, caller: Caller, request: schema.RemoveRequest, now_ns: int) -> Event:
         book = self.replica.state.book
         chosen = book.select(request.select, caller.scope, caller.user, removed=True)
-        jobs = [job for job, _ in book.newest(caller.scope) if chosen(job)]
+        jobs = [job for job, _ in book.newest(caller.scope, kept=True) if chosen(job)]
         open_jobs = [job for job in jobs if book.live(job) is not None]
+        ranges = book.ranges(request.select, caller.scope, caller.user, removed=True)
+        open_jobs += book.arrays.that_wait(ranges, caller.scope)
         if open_jobs and request.select != "all":
             first = min(open_jobs)
             raise Refused(
@@ -357,11 +372,30 @@ class Service:
             return admission.NO_AFTERS
         admission.check_afters_count(request)
         named = (request.after, request.after_any, request.after_fail)
-        return Afters(*(tuple(self._refer(caller, one).job for one in jobs) for jobs in named))
+        return Afters(*(tuple(self._followed(caller, one) for one in jobs) for jobs in named))
+
+    def _followed(self, caller: Caller, reference: int | str) -> int:
+        """Return the number of a job to follow; Refused for one that is no record yet."""
+        job, book = self._refer(caller, reference), self.replica.state.book
+        array = book.arrays.of(job.job)
+        if array is not None and array.is_ahead(job.job):
+            raise Refused(
+                f"job {job.job} waits for its turn in its array, and nothing can follow it yet",
+                hint=f"submit this one after `stoker wait {array.first}-{array.last}`",
+            )
+        return job.job
 
     def _refer(self, caller: Caller, reference: int | str) -> Job:
         book = self.replica.state.book
         return book.refer(reference, caller.user, all_users=caller.admin)
+
+
+def _span(part: ArrayPart) -> tuple[int, int]:
+    return part.low, part.high
+
+
+def _within(job: int, ranges: Iterable[tuple[float, float]]) -> bool:
+    return any(low <= job <= high for low, high in ranges)
 
 
 def _signed_reason(caller: Caller, reason: str) -> str:

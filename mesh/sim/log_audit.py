@@ -42,6 +42,11 @@ class KnownEntry(NamedTuple):
     whole: bytes
 
 
+def array_key(key: str, place: int) -> str:
+    """Return the key of a job of an array: that of its request, and its place."""
+    return f"{key}/{place}"
+
+
 class LogAudit:
     """The auditor of one cluster's log."""
 
@@ -154,10 +159,11 @@ class LogAudit:
     # --- jobs -------------------------------------------------------------------------------------
 
     def _submitted(self, state: ReplicaState, applied: Applied) -> None:
-        for job in applied.submitted.values():
-            if job in self.jobs or (record := _record(state, job)) is None:
+        for change in applied.changes.jobs:
+            if change.state != "pending" or change.attempt or change.job.job in self.jobs:
                 continue
-            key = record.decoded_spec().argv[1]
+            job, spec = change.job.job, change.job.decoded_spec()
+            key = array_key(spec.argv[1], spec.array_place) if spec.array_size else spec.argv[1]
             if self._keys.setdefault(key, job) != job:
                 self.violated(f"request {key} became job {self._keys[key]} and job {job}")
             self.jobs[job] = key

@@ -156,6 +156,9 @@ class JobRequest(Message, frozen=True):
     """
     checkpoint_signal: Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
     """The signal that tells the job to save its work before it is moved or preempted."""
+    array_list: str = ""
+    """The indexes of `array` in words, instead of it: 0-9, 0-9:2 or 1,5,7-9; behind them %N, so
+    that at most N of its jobs go on at once."""
 
 
 class Spec(Part, frozen=True):

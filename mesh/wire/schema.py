@@ -395,11 +395,13 @@ class JobList(ReplyMessage, frozen=True):
 
 
 class CancelledJob(Part, frozen=True):
-    """One selected job; `changed` is false if it was over before."""
+    """One selected job; `changed` is false if it was over before. With `last` it is one row for the
+    jobs `job` to `last` of an array: `changed` is false if all of them were over."""
 
     job: int
     state: JobState
     changed: bool
+    last: int | None = None
 
 
 class CancelView(ReplyMessage, frozen=True):

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/wire_array.h"
 #include "core/wire_view.h"
 
 struct sk_core;

@@ -5,11 +5,10 @@
  * little endian, naturally aligned without holes, sizes fixed by static asserts; fields are only
  * ever added by a new kind.
  *
- * `make generate` reads them and writes the Python side (scheduler/wire_*.py) and the offsets
- * that the compiler checks (wire_layout.h). A line "Python: Name(field, field=default, member as
- * field, field: type)" in the comment of a record names its tuple and the order of its fields; a
- * field that is no member is a flag, and a flag says whether a field with None or `?` is there.
- * The comments here become the docstrings there.
+ * `make generate` writes from them, with their comments, the Python side (scheduler/wire_*.py) and
+ * the offsets that the compiler checks (wire_layout.h). A line "Python: Name(field, field=default,
+ * member as field, field: type)" in the comment of a record names its tuple and the order of its
+ * fields; a field that is no member is a flag, which says if a field with None or `?` is there.
  */
 #ifndef SK_CORE_WIRE_H
 #define SK_CORE_WIRE_H
@@ -72,6 +71,7 @@ enum sk_kind {
 	SK_PREFER = 17,
 	SK_GIVE_UP = 18,
 	SK_DEVICE_TRAITS = 19,
+	SK_SUBMIT_ARRAY = 20,
 	SK_KIND_END,
 };
 

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "6484aa2da372af26"
+#define SK_WIRE_DIGEST "0cb9140e312f09d7"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -206,6 +206,16 @@ SK_WIRE_AT(sk_explain, node, 8, 8);
 SK_WIRE_AT(sk_explain, job, 16, 8);
 SK_WIRE_AT(sk_explain, asked, 24, 8);
 SK_WIRE_AT(sk_explain, have, 32, 8);
+SK_WIRE_AT(sk_submit_array, header, 0, 16);
+SK_WIRE_AT(sk_submit_array, client, 16, 8);
+SK_WIRE_AT(sk_submit_array, key, 24, 16);
+SK_WIRE_AT(sk_submit_array, spec_hash, 40, 8);
+SK_WIRE_AT(sk_submit_array, uid, 48, 4);
+SK_WIRE_AT(sk_submit_array, tenant, 52, 4);
+SK_WIRE_AT(sk_submit_array, request, 56, 496);
+SK_WIRE_AT(sk_submit_array, first, 552, 8);
+SK_WIRE_AT(sk_submit_array, jobs, 560, 4);
+SK_WIRE_AT(sk_submit_array, behind, 564, 4);
 SK_WIRE_AT(sk_job_view, job, 0, 8);
 SK_WIRE_AT(sk_job_view, client, 8, 8);
 SK_WIRE_AT(sk_job_view, spec_hash, 16, 8);

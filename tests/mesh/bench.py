@@ -16,7 +16,7 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.command import CommandChain, NodeCommand, Position, open_command
 from stoker.scheduler.core import Limits
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome, Owner, TaskKey
-from tests.mesh.founding import genesis_of
+from tests.mesh.founding import LEVEL, genesis_of
 
 CLUSTER = "bench"
 LEADER = 77
@@ -57,7 +57,8 @@ class Bench:
         chosen = {"log_max_bytes": 1 << 30, "snapshot_entries": 10**9, **settings}
         limits = chosen.pop("limits", LIMITS)
         accounts = chosen.pop("accounts", None)
-        made = genesis_of(CLUSTER, limits, signer.public, LEADER, accounts)
+        level = chosen.pop("level", LEVEL)
+        made = genesis_of(CLUSTER, limits, signer.public, LEADER, accounts, level=level)
         founds = chosen.pop("genesis", made)
         self.replica = Replica(
             ReplicaSettings(founds, LEADER, measure=False, **chosen), signer, snapshot, digest

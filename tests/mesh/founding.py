@@ -21,10 +21,12 @@ def genesis_of(
     public_key: str = "U",
     number: int = 77,
     accounts: dict[str, Account] | None = None,
+    *,
+    level: int = LEVEL,
 ) -> Genesis:
     """A genesis with one scheduler."""
-    member = RosterMember(number, public_key)
-    return Genesis(cluster, limits, (member,), FORMATS, accounts or {}, level=LEVEL)
+    member, formats = RosterMember(number, public_key), feature_level.FORMATS[level]
+    return Genesis(cluster, limits, (member,), formats, accounts or {}, level=level)
 
 
 def replay(state: ReplicaState, seq: int, data: bytes) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,12 +127,12 @@ def test_an_array_is_one_name_for_many_jobs(node: LiveNode) -> None:
     assert [int(row.split()[0]) for row in rows] == list(range(last, first - 1, -1))
     said = [node.output(job).decode() for job in range(first, last + 1)]
     assert said == [f"{index} of 4 from {first}\n" for index in (0, 4, 8, 3)]
-    bad = node.stoker("submit", "--array", "0-15000", "--", "true", check=False)
-    assert bad.returncode == 2 and b"more than 15000 jobs" in bad.stderr
+    bad = node.stoker("submit", "--array", "0-100000", "--", "true", check=False)
+    assert bad.returncode == 2 and b"more than 100000 jobs" in bad.stderr
 
 
-def test_an_array_of_several_entries_is_one_name_to_its_end(node: LiveNode) -> None:
-    """More jobs than one entry of the log takes: each runs once, with its own index."""
+def test_an_array_of_one_record_is_one_name_to_its_end(node: LiveNode) -> None:
+    """More jobs than are made from the start: each runs once, with its own index."""
     script = "echo $STOKER_ARRAY_INDEX of $STOKER_ARRAY_COUNT"
     words = ("submit", "--array", "0-598:2", "--idempotency-key", "sweep-of-300", "--", "sh", "-c")
     name = node.stoker(*words, script).stdout.decode().strip()
@@ -139,28 +140,61 @@ def test_an_array_of_several_entries_is_one_name_to_its_end(node: LiveNode) -> N
     assert last - first == 299
     assert node.stoker(*words, script).stdout.decode().strip() == name  # a repeat makes nothing
     assert node.jobs()[0] == last
-    ended = node.stoker("wait", name).stdout.decode().splitlines()
-    numbers = range(first, last + 1)
+    assert node.stoker("wait", name).stdout.decode() == f"jobs {name}: 300 succeeded\n"
+    numbers = [str(first), str(last)]
+    ended = node.stoker("wait", ",".join(numbers)).stdout.decode().splitlines()
     assert ended == [f"job {number}: succeeded, exit 0" for number in numbers]
     said = node.stoker("logs", name).stdout.decode().splitlines()
     assert said == [f"{index} of 300" for index in range(0, 599, 2)]
 
 
-def test_a_large_array_waits_is_explained_and_is_cancelled_by_its_name(node: LiveNode) -> None:
-    """It is more than one request of cancel is about; another one beside it has no room."""
+def test_the_largest_array_waits_is_explained_and_is_cancelled_by_its_name(node: LiveNode) -> None:
+    """Its jobs that wait are in no budget but one of their own."""
     held = ("--cpus", "1", "--", "sleep", "600")
-    name = node.stoker("submit", "--array", "0-4399", *held).stdout.decode().strip()
+    name = node.stoker("submit", "--array", "1-100000", *held).stdout.decode().strip()
     first, last = map(int, name.split("-"))
+    assert last - first == 99_999
     said = node.explained(last)
-    assert f"job {last}" in said and "pending" in said
-    before = node.jobs()[0]
-    refused = node.stoker("submit", "--array", "0-9999", *held, check=False)
-    assert refused.returncode and b"more than 10240 jobs that are not over" in refused.stderr
-    assert node.jobs()[0] == before == last  # not one of them was made
-    told = node.stoker("cancel", name).stdout.decode().splitlines()
-    assert [int(line.split()[1]) for line in told] == list(range(first, last + 1))
-    states = {job.state for job in (node.wait(first), node.wait(last))}
-    assert states == {"cancelled"}
+    assert f"job {last}" in said and "jobs of its array that wait have their turn before it" in said
+    (row,) = [line for line in node.stoker("jobs").stdout.decode().splitlines() if name in line]
+    assert "pending" in row
+    other = node.stoker("submit", "--array", "1-100000", *held).stdout.decode().strip()
+    refused = node.stoker("submit", "--array", "1-100000", *held, check=False)
+    assert refused.returncode and b"more than 262144 jobs of large arrays" in refused.stderr
+    followed = node.stoker("submit", "--after", str(last), "--", "true", check=False)
+    assert followed.returncode and b"waits for its turn in its array" in followed.stderr
+    removed = node.stoker("rm", name, check=False)
+    assert removed.returncode and b"only jobs that are over are removed" in removed.stderr
+    one = node.stoker("cancel", str(last)).stdout.decode()
+    assert one == f"job {last} is cancelled\n"
+    for each in (name, other):
+        assert node.stoker("cancel", each).stdout.decode().startswith(f"jobs {each} are ")
+        told = node.stoker("wait", each, check=False)
+        assert (told.returncode, told.stdout.decode()) == (1, f"jobs {each}: 100,000 cancelled\n")
+    again = node.stoker("cancel", str(last)).stdout.decode()
+    assert again == f"job {last} was over already (cancelled)\n"
+
+
+def test_of_an_array_that_is_cancelled_each_job_runs_at_most_once(
+    node: LiveNode, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    seen.write_text("")
+    for path in (seen, tmp_path, *tmp_path.parents[:3]):
+        path.chmod(path.stat().st_mode | 0o777)
+    script = f"echo $STOKER_ARRAY_INDEX >> {seen}"
+    words = ("submit", "--array", "1-20000%8", "--name", "swept", "--", "sh", "-c", script)
+    name = node.stoker(*words).stdout.decode().strip()
+    first, last = map(int, name.split("-"))
+    node.stoker("cancel", f"{first + 100}-{last}")
+    told = node.stoker("wait", "swept", check=False).stdout.decode()
+    indexes = seen.read_text().split()
+    assert set(map(str, range(1, 101))) <= set(indexes) and len(set(indexes)) == len(indexes)
+    assert told.startswith(f"jobs {name}: ")
+    found = re.findall(r"([\d,]+) ([a-z]+)", told)
+    counts = {word: int(count.replace(",", "")) for count, word in found}
+    assert sum(counts.values()) == 20_000 and counts["succeeded"] >= 100
+    assert counts["succeeded"] <= len(indexes) <= counts["succeeded"] + 8
 
 
 def test_labels_of_the_node_decide(node: LiveNode) -> None:

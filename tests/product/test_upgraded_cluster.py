@@ -19,12 +19,12 @@ from product_node import PATIENCE_S, wait_until
 
 from stoker.agent.supervise import pids
 from stoker.mesh.log.feature_level import BUILD
-from stoker.mesh.replica.works.array_bound import FIRST_MAX
+from stoker.mesh.replica.works.array_bound import MOST
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 OLD, NEW = 1, BUILD.newest
 PIN = f"[upgrade]\nnewest_level = {OLD}\n"
-LARGE = ("submit", "--cpus", "1", "--array", f"0-{FIRST_MAX}", "--", "true")
+LARGE = ("submit", "--cpus", "1", "--array", f"0-{MOST[1]}", "--", "true")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def asks_in_vain(servers: list[ServerHost], done: int) -> None:
 
 def large_is_refused(host: ServerHost) -> None:
     said = refused(host, *LARGE)
-    assert f"at most {FIRST_MAX} at feature level {OLD}" in said
+    assert f"at most {MOST[1]} at feature level {OLD}" in said
     assert "stoker cluster upgrade" in said
 
 

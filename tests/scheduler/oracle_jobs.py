@@ -47,19 +47,37 @@ class Jobs(Nodes, Queues):
     # -- submit ----------------------------------------------------------------------------
 
     def do_submit(self, c: rec.Submit) -> None:
+        self.refuse_jobs(c, 1)
+        self.next_job += 1
+        self.make_jobs(c, range(self.next_job - 1, self.next_job))
+
+    def do_submitarray(self, c: rec.SubmitArray) -> None:
+        each = rec.Submit(*c[: len(rec.Submit._fields)])
+        self.refuse_jobs(each, c.jobs)
+        first = c.first or self.next_job
+        if c.first and c.first + c.jobs > self.next_job:
+            raise No(R.UNKNOWN_JOB, job=c.first)
+        if c.first and (made := [n for n in range(first, first + c.jobs) if n in self.jobs]):
+            raise No(R.NOT_PENDING, job=made[0])
+        self.next_job += 0 if c.first else c.jobs + c.behind
+        self.make_jobs(each, range(first, first + c.jobs))
+
+    def refuse_jobs(self, c: rec.Submit, count: int) -> None:
         self.refuse_known_key(c)
         self.refuse_shape(c)
         self.refuse_unknown_names(c)
-        if len(self.live()) == self.limits.jobs:
-            raise No(R.JOBS_FULL, 1, self.limits.jobs, 0)
-        job = Job(self.next_job, c, self.now)
-        if self.followed_live(c):
-            job.hold = HOLD_AFTER
-        self.jobs[job.id] = job
-        self.next_job += 1
-        self.tell_state(job, 0)
+        if len(self.live()) + count > self.limits.jobs:
+            raise No(R.JOBS_FULL, count, self.limits.jobs, 0)
+
+    def make_jobs(self, c: rec.Submit, numbers: range) -> None:
+        for number in numbers:
+            job = Job(number, c, self.now)
+            if self.followed_live(c):
+                job.hold = HOLD_AFTER
+            self.jobs[number] = job
+            self.tell_state(job, 0)
         if any(c.key):
-            self.remember_key((c.client, c.key.ljust(16, b"\0"), c.spec_hash, job.id))
+            self.remember_key((c.client, c.key.ljust(16, b"\0"), c.spec_hash, numbers[0]))
 
     def remember_key(self, row: tuple[int, bytes, int, int]) -> None:
         """Whoever has most loses the oldest; of equals the one who asks, else the lowest id."""

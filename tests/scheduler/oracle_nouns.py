@@ -198,6 +198,7 @@ KINDS = {
     rec.Preempt: rec.PREEMPT,
     rec.Prefer: rec.PREFER,
     rec.GiveUp: rec.GIVE_UP,
+    rec.SubmitArray: rec.SUBMIT_ARRAY,
 }
 
 Unit = rec.Command | list[rec.Place] | list[rec.Prefer]

@@ -43,6 +43,7 @@ SAMPLES: dict[int, rec.Command] = {
     rec.PREEMPT: rec.Preempt(1, 1),
     rec.PREFER: rec.Prefer(2, 1, 1, SHARE),
     rec.GIVE_UP: rec.GiveUp(4, 1),
+    rec.SUBMIT_ARRAY: rec.SubmitArray(1, b"array", gpu_milli=500, jobs=2, behind=3),
 }
 """One sound command of each kind for the state of `ready`."""
 

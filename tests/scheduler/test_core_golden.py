@@ -59,6 +59,7 @@ RECORDS: dict[str, type[Any]] = {
     "prefer": rec.Prefer,
     "give_up": rec.GiveUp,
     "device_traits": rec.DeviceTraits,
+    "submit_array": rec.SubmitArray,
 }
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order, "measure": Measure}
 PLAIN = rec.Submit(0)
@@ -70,6 +71,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "node_up": {"boot": 1, "incarnation": 1, "cpu_milli": 8000, "memory_bytes": 1 << 34,
                 "devices": 0},
     "submit": {"client": 1},
+    "submit_array": {"client": 1},
     "outcome": {"attempt": 1},
     "place": {"attempt": 1, "task": 0, "tasks": 1, "shares": (), "reason": 0, "latency_ns": 0,
               "observations": (), "candidates": 1},

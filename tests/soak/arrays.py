@@ -23,8 +23,9 @@ from stoker.agent.supervise import pids
 from stoker.mesh.client.client import Client
 from stoker.mesh.connection import context
 from stoker.mesh.connection.context import Context
-from stoker.mesh.server.admission import ARRAY_MAX
 from stoker.mesh.wire import schema
+from stoker.scheduler import array_indexes
+from stoker.scheduler.array_indexes import JOBS_MAX
 from tests.product_node import LiveNode, live_node
 
 RECORD = Path(__file__).parents[2] / "docs" / "measurements" / "arrays.md"
@@ -54,8 +55,12 @@ class Round(NamedTuple):
     """The load before it."""
     jobs: int
     waiting: Taken
+    list_s: float
+    """The time of `stoker jobs` beside it."""
     cancel_s: float
     scheduler_mb: float
+    after_mb: float
+    """The memory of the scheduler after the round."""
     running: Taken
     run_s: float
     wait_s: float
@@ -105,23 +110,34 @@ def one_round(node: LiveNode, jobs: int) -> Round:
     seen, load = node.root.parent / "seen", os.getloadavg()[0]
     seen.write_text("")
     seen.chmod(0o666)  # the jobs are another user's
-    other, indexes = other_user(node), tuple(range(jobs))
-    held = schema.JobRequest(argv=("sleep", "900"), array=indexes, cpu_milli=1000)
+    other, indexes = other_user(node), array_indexes.of_numbers(range(jobs)).text
+    held = schema.JobRequest(argv=("sleep", "900"), array_list=indexes, cpu_milli=1000)
     waiting = asyncio.run(submitted(node, other, held))
     scheduler_mb, began = memory_mb(node), time.monotonic()
+    command(node, "jobs")
+    list_s, began = time.monotonic() - began, time.monotonic()
     command(node, "cancel", name_of(waiting, jobs))
     cancel_s = time.monotonic() - began
     argv = ("sh", "-c", f"echo $STOKER_ARRAY_INDEX >> {seen}")
-    running = asyncio.run(submitted(node, other, schema.JobRequest(argv=argv, array=indexes)))
+    running = asyncio.run(submitted(node, other, schema.JobRequest(argv=argv, array_list=indexes)))
     began = time.monotonic()
     told = command(node, "wait", name_of(running, jobs))
     run_s, began = time.monotonic() - began, time.monotonic()
     command(node, "wait", name_of(running, jobs))
     wait_s = time.monotonic() - began
-    states = Counter(line.split()[2].rstrip(",") for line in told.splitlines())
+    states = states_of(told)
     found = Counter(seen.read_text().split())
-    taken = load, jobs, waiting, cancel_s, scheduler_mb
+    taken = load, jobs, waiting, list_s, cancel_s, scheduler_mb, memory_mb(node)
     return Round(*taken, running, run_s, wait_s, states, found)
+
+
+def states_of(told: str) -> Counter[str]:
+    """Return how many jobs are in each state, of `jobs 5-14: 9 succeeded, 1 failed`."""
+    found: Counter[str] = Counter()
+    for part in told.partition(": ")[2].split(", "):
+        count, _, state = part.partition(" ")
+        found[state] += int(count.replace(",", ""))
+    return found
 
 
 def name_of(taken: Taken, jobs: int) -> str:
@@ -142,8 +158,9 @@ def row(seen: Round) -> str:
     """Return the line of the record."""
     day = time.strftime("%Y-%m-%d")
     cells = (
-        day, f"{seen.load:.1f}", f"{seen.jobs:,}", seen.waiting.words, f"{seen.cancel_s:.1f}",
-        f"{seen.scheduler_mb:.0f}", seen.running.words, f"{seen.run_s:.0f}",
+        day, f"{seen.load:.1f}", f"{seen.jobs:,}", seen.waiting.words, f"{seen.list_s:.2f}",
+        f"{seen.cancel_s:.1f}", f"{seen.scheduler_mb:.0f}, {seen.after_mb:.0f}",
+        seen.running.words, f"{seen.run_s:.0f}",
         f"{seen.wait_s:.1f}", "all" if seen.is_good else "NOT ALL",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |\n"
@@ -152,7 +169,7 @@ def row(seen: Round) -> str:
 def main() -> None:
     """Run one round and record it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=ARRAY_MAX)
+    parser.add_argument("--jobs", type=int, default=JOBS_MAX)
     with live_node() as node:
         seen = one_round(node, parser.parse_args().jobs)
     print(row(seen), end="")

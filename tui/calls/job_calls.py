@@ -181,8 +181,8 @@ async def wait(
         except TimeoutError:
             attachment.warn(f"not over within {timeout_s:g} s: the jobs go on")
             return views.TIMED_OUT, []
-        codes = [views.exit_code(view) for view in ended]
-        code = codes[0] if len(codes) == 1 else int(any(codes))
+        codes = [views.exit_of_row(view) for view in ended]
+        code = codes[0] if len(numbers) == 1 else int(any(codes))
         return code, [views.part(view) for view in ended]
 
 

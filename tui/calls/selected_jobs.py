@@ -7,14 +7,14 @@ becomes numbers here, so that every verb takes every form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
-from stoker.native.errors import NotFound
+from stoker.native.errors import BadRequest, NotFound
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.options.selectors import Selector
 
@@ -25,6 +25,8 @@ PARTS_MAX = 200
 NAMES_AMONG = 15_000
 """A name is looked for among as many of the user's newest jobs."""
 LIST_MAX = schema.LIST_MAX
+ROWS_MAX = 256
+"""An array of more jobs is taken whole by its name."""
 
 
 async def numbers(
@@ -66,8 +68,10 @@ async def _newest(client: Client, request: schema.ListRequest, name: str) -> lis
     """The newest job of a name, or those of the array that it is of."""
     found: list[int] = []
     first, looked = None, 0
-    async for job in client.list_all(request):
+    async for job in _rows(client, request):
         looked += 1
+        if not found and job.name == name and (array := job.array) is not None and array.states:
+            return await _of_array(client, request, array)
         if found and (first is None or job.job < first):
             break
         if job.name == name:
@@ -80,14 +84,38 @@ async def _newest(client: Client, request: schema.ListRequest, name: str) -> lis
 
 async def _matches(client: Client, request: schema.ListRequest, name: str) -> list[int]:
     """The jobs of a name among the NAMES_AMONG newest that a request lists."""
-    found, looked = [], 0
-    async for job in client.list_all(request):
+    found: list[int] = []
+    looked = 0
+    async for job in _rows(client, request):
         looked += 1
-        if job.name == name:
+        if job.name == name and (array := job.array) is not None and array.states:
+            found += await _of_array(client, request, array)
+        elif job.name == name:
             found.append(job.job)
         if looked == NAMES_AMONG:
             break
     return found
+
+
+async def _rows(client: Client, request: schema.ListRequest) -> AsyncIterator[schema.JobView]:
+    """Yield the rows of a list with each array as one, or each job where none are known."""
+    try:
+        async for job in client.list_all(replace(request, arrays=True)):
+            yield job
+    except BadRequest:  # a scheduler of an older version
+        async for job in client.list_all(request):
+            yield job
+
+
+async def _of_array(
+    client: Client, request: schema.ListRequest, array: schema.ArrayView
+) -> list[int]:
+    """The jobs of an array in the states of a request, or all jobs of a large one."""
+    last = array.first + array.size - 1
+    if array.size > ROWS_MAX:
+        return [*range(array.first, last + 1)]
+    own = replace(request, select=f"{array.first}-{last}")
+    return [job.job async for job in client.list_all(own)]
 
 
 async def selections(
@@ -99,7 +127,17 @@ async def selections(
     if selector.ranges:
         return list(_joined(_parts(selector.ranges)))
     chosen = await numbers(client, selector, words, states)
-    return list(_joined(map(str, chosen)))
+    return list(_joined(_runs(chosen)))
+
+
+def _runs(chosen: Iterable[int]) -> Iterator[str]:
+    """The numbers with those that follow one another as ranges."""
+    ordered = sorted(chosen)
+    for at, number in enumerate(ordered):
+        if not at or number > ordered[at - 1] + 1:
+            first = number
+        if number + 1 not in ordered[at + 1 : at + 2]:
+            yield str(first) if first == number else f"{first}-{number}"
 
 
 def _parts(ranges: Iterable[range]) -> Iterator[str]:

@@ -77,6 +77,13 @@ def check_rank(job: int, tasks: int, rank: int | None) -> None:
         raise NotFound(f"job {job} has no rank {rank}: it has {known}")
 
 
+def exit_of_row(job: schema.JobView) -> int:
+    """The exit code of an ended job; 0 or 1 for an array with one row."""
+    if job.array is not None and job.array.states:
+        return int(job.array.states.keys() != {"succeeded"})
+    return exit_code(job)
+
+
 def exit_code(job: schema.JobView) -> int:
     """The exit code of `run` and `wait` for an ended job."""
     if job.state == "timeout":

@@ -144,12 +144,7 @@ def cancel_command(selector: str, reason: str, state: str | None, output: tables
         show(nouns.JOBS, rows, output)
         return
     for row in rows:
-        words = f"is being stopped ({row['state']})"
-        if not row["changed"]:
-            words = f"was over already ({row['state']})"
-        elif row["state"] == "cancelled":  # it had not begun
-            words = "is cancelled"
-        click.echo(f"job {row['job']} {words}")
+        click.echo(_cancelled(row))
     if not rows:
         click.echo("no job to stop")
 
@@ -199,7 +194,7 @@ def wait_command(
         show(nouns.JOBS, rows, output)
     for row in rows:
         if output in ("table", "wide"):
-            click.echo(f"job {row['job']}: {text.clean(report.end_and_reason(row))}")
+            click.echo(text.clean(report.waited(row)))
     sys.exit(code)
 
 
@@ -222,6 +217,18 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
         )
     else:
         show(nouns.JOBS, rows, output, alone=True)
+
+
+def _cancelled(row: Row) -> str:
+    """The line about a job that was to be stopped, or about those of an array."""
+    several = bool(row.get("last"))
+    named = f"jobs {row['job']}-{row['last']}" if several else f"job {row['job']}"
+    if not row["changed"]:
+        return f"{named} {'were' if several else 'was'} over already ({row['state']})"
+    verb = "are" if several else "is"
+    if row["state"] == "cancelled":  # it had not begun
+        return f"{named} {verb} cancelled"
+    return f"{named} {verb} being stopped ({row['state']})"
 
 
 def _pages(output: tables.Output) -> int | None:

@@ -143,7 +143,8 @@ FLAGS: Final = (
         help="Start when these jobs have failed, or ended otherwise than well.",
     ),
     click.option(
-        "--array", type=ARRAY, default="", help="Submit a job for each index: 0-9, 0-9:2, 1,5.",
+        "--array", type=ARRAY, default="",
+        help="Submit a job for each index: 0-9, 0-9:2, 1,5; 0-9%2: two at a time.",
     ),
     click.option(
         "--restart", type=click.Choice(["never", "on-node-loss", "always"]), default=None,

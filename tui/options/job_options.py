@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     import click
 
     from stoker.mesh.wire.schema import JobRequest
+    from stoker.scheduler.array_indexes import ArrayIndexes
 
+NUMBERS_MAX = 15_000
+"""The most indexes that are sent as numbers."""
 F = TypeVar("F", bound=Callable[..., Any])
 Jobs = Sequence[tuple[int | str, ...]]
 """The jobs of a flag that may be given several times."""
@@ -43,6 +46,7 @@ def request(
     idempotency_key: str,
     attract: bool,
     repel: bool,
+    array: ArrayIndexes,
     after: Jobs,
     after_any: Jobs,
     after_fail: Jobs,
@@ -61,6 +65,7 @@ def request(
         cwd=folder(cwd),
         env=environment(env, os.environ, everything=env_all),
         company=affinity(fields["group"], attract=attract, repel=repel),
+        **_array(array),
         after=tuple(chain(*after)),
         after_any=tuple(chain(*after_any)),
         after_fail=tuple(chain(*after_fail)),
@@ -71,6 +76,13 @@ def request(
         idempotency_key=idempotency_key or new_key(),
         **{FIELDS.get(name, name): value for name, value in fields.items()},
     )
+
+
+def _array(indexes: ArrayIndexes) -> dict[str, Any]:
+    """The fields for an array. Older schedulers know only numbers, and take no larger array."""
+    if indexes.most or indexes.size > NUMBERS_MAX:
+        return {"array_list": indexes.text}
+    return {"array": tuple(indexes)}
 
 
 def say_in_flags(error: StokerError, params: Sequence[click.Parameter]) -> None:

@@ -10,6 +10,8 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from stoker.native.errors import BadRequest
+from stoker.scheduler import array_indexes
+from stoker.scheduler.array_indexes import ArrayIndexes
 from stoker.tui.render.units import MILLI
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -25,10 +27,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", re.ASCII)
 """Slurm's forms: DAYS-HOURS[:MINUTES[:SECONDS]], HOURS:MINUTES:SECONDS and MINUTES:SECONDS."""
 _BARE = re.compile(r"\d+(?:\.\d+)?")
-_INDEXES = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
-INDEXES_MAX = 15_000
-"""The most jobs of one array that a scheduler accepts at any feature level."""
 AFTERS_MAX = 8
 """The most jobs that one job may follow."""
 _TIME_MAX_S = 10 * 365 * 86400
@@ -135,27 +134,9 @@ def jobs(text: str, what: str) -> tuple[int | str, ...]:
     return tuple(found)
 
 
-def indexes(text: str, what: str) -> tuple[int, ...]:
-    """The indexes of an array in their order: `0-9`, `0-9:2`, `1,5,7-9`; no text, no array."""
-    found: list[int] = []
-    for part in text.split(",") if text else ():
-        match = _INDEXES.fullmatch(part.strip())
-        if match is None:
-            if "%" in part:
-                raise BadRequest(
-                    f"{what} {text!r}: no limit of how many run at a time is taken",
-                    hint="set the limit of a queue: stoker queue quota",
-                )
-            raise BadRequest(f"{what} {text!r} is not a list such as 0-9, 0-9:2 or 1,5")
-        first = int(match[1])
-        last = int(match[2]) if match[2] else first
-        step = int(match[3]) if match[3] else 1
-        if last < first or step < 1:
-            raise BadRequest(f"{what} {text!r}: {part} is empty")
-        if (last - first) // step + len(found) >= INDEXES_MAX:
-            raise BadRequest(f"{what} {text!r} has more than {INDEXES_MAX} jobs")
-        found += range(first, last + 1, step)
-    return tuple(found)
+def indexes(text: str, what: str) -> ArrayIndexes:
+    """The indexes of an array in their order: `0-9`, `0-9:2`, `1,5,7-9`, `0-9%2`; no text, none."""
+    return array_indexes.parse(text, what)
 
 
 def names(text: str) -> tuple[str, ...]:

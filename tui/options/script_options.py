@@ -150,16 +150,6 @@ def _environment(value: str) -> Flags:
     return every + [word for name in names for word in ("--env", name)]
 
 
-def _array(value: str) -> Flags:
-    """Indexes without a limit of how many run at a time."""
-    if "%" in value:
-        raise BadRequest(
-            f"--array {value!r}: no limit of how many run at a time is taken",
-            hint="set the limit of a queue: stoker queue quota",
-        )
-    return ["--array", value]
-
-
 _SHORT = {
     "-J": "--job-name", "-t": "--time", "-c": "--cpus-per-task", "-n": "--ntasks", "-N": "--nodes",
     "-p": "--partition", "-a": "--array", "-d": "--dependency", "-D": "--chdir", "-G": "--gpus",
@@ -177,7 +167,7 @@ _TAKEN: dict[str, Callable[[str], Flags]] = {
     "--gpus": _gpus,
     "--gpus-per-task": _gpus,
     "--partition": _as("--queue"),
-    "--array": _array,
+    "--array": _as("--array"),
     "--dependency": _after,
     "--chdir": _as("--cwd"),
     "--export": _environment,

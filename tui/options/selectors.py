@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stoker.native.errors import BadRequest
 
-JOBS_MAX = 15_000
+JOBS_MAX = 100_000
 """The most jobs that one selector may name by number."""
 
 JOB_MAX = (1 << 63) - 1

@@ -99,6 +99,15 @@ def end_and_reason(job: Object) -> str:
     return told if plain else f"{told}: {reason}"
 
 
+def waited(row: Object) -> str:
+    """A line about a job that is over, or about a large array, which has one row."""
+    array = row.get("array") or {}
+    if not (states := array.get("states")):
+        return f"job {row['job']}: {end_and_reason(row)}"
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.items())
+    return f"jobs {array['first']}-{array['first'] + array['size'] - 1}: {counts}"
+
+
 ASKED = {"gpu": "GPU", "cpu": "CPU device", "any": "device"}
 """The names of a job's `device_kind` in a report."""
 

@@ -109,9 +109,9 @@ class AppendPipeline:
         return any(each is work for each in self._waiting())
 
     @property
-    def forgets(self) -> bool:
-        """True if the next entry will have jobs forgotten."""
-        return self._queue.forgets
+    def has_own(self) -> bool:
+        """True if the next entry will have what the leader has to do of itself."""
+        return self._queue.has_own
 
     def _refusal(self, work: Work, now: Instant) -> StokerError | None:
         if self._leadership.halted:

@@ -16,6 +16,7 @@ from stoker.mesh.replica.state import ReplicaState
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import JobInfo
 from stoker.scheduler.hints import Candidate
+from stoker.scheduler.nouns import JobSpec
 from stoker.scheduler.policies import USER
 from stoker.scheduler.reasons import Reason
 
@@ -42,14 +43,28 @@ class Choices:
         """The attempt for which a job was told a choice, and when."""
         self._term = 0
         self._seen = 0
-        """All jobs up to this number were looked at."""
+        """All jobs up to this number were looked at, but for the later jobs of arrays."""
+        self._turns: dict[int, int] = {}
+        """The number up to which the jobs of each array were looked at, by its first job."""
 
     def _notice(self) -> None:
         """Note the new jobs that leave the choice to a function."""
-        for job in self._state.book.live_after(self._seen):
+        book = self._state.book
+        for job in book.live_after(self._seen):
             if name := _function(job):
                 self._waiting[job.job] = name
-        self._seen = self._state.book.newest_number
+        self._seen = book.newest_number
+        self._notice_next()
+
+    def _notice_next(self) -> None:
+        """Note the jobs of arrays whose turn has come since, as their numbers are older."""
+        book = self._state.book
+        for array in book.arrays:
+            if not array.is_over and (name := _function_of(array.spec)):
+                since = self._turns.get(array.first, array.first)
+                for job in array.going_on(since, array.first + array.next):
+                    self._waiting[job] = name
+                self._turns[array.first] = array.first + array.next
 
     def due(self, now: Instant) -> Iterator[Score]:
         """Yield the questions that are due."""
@@ -84,6 +99,7 @@ class Choices:
         self._told.clear()
         self._waiting.clear()
         self._seen = 0
+        self._turns.clear()
 
     def _give_up(self, now_ns: int) -> None:
         for number, (attempt, asked_ns) in list(self._asked.items()):
@@ -114,8 +130,11 @@ def _function(job: Job) -> str:
     """Return the name of the function to which a job leaves the choice; empty for other jobs."""
     if _MARK not in bytes(job.spec):
         return ""
-    placement = job.decoded_spec().placement
-    return placement.removeprefix(USER) if placement.startswith(USER) else ""
+    return _function_of(job.decoded_spec())
+
+
+def _function_of(spec: JobSpec) -> str:
+    return spec.placement.removeprefix(USER) if spec.placement.startswith(USER) else ""
 
 
 def _job(job: Job, info: JobInfo) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from stoker.mesh.replica import events
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
-from stoker.mesh.replica.works import array_bound, core_request
+from stoker.mesh.replica.works import array_bound, array_work, core_request
+from stoker.mesh.replica.works.array_cancel import array_cancels
+from stoker.mesh.replica.works.array_work import ArrayWork
 from stoker.mesh.replica.works.decide import repeats
 from stoker.mesh.replica.works.device_conditions import conditions_of
 from stoker.mesh.replica.works.named_devices import check_labels, check_levels
@@ -57,7 +59,7 @@ class UserWorks:
         if refusal:
             raise Refused(f"no job is taken now: {refusal}")
         state = self._state
-        array_bound.check(len(event.array), state.level)
+        array_bound.check(event.array, event.indexes, state.level)
         reports = list(state.book.nodes.values())
         if event.spec.require and reports:
             check_labels(event.spec.require, self._labels())
@@ -67,10 +69,12 @@ class UserWorks:
         models = core_request.models_of(event.spec, reports)
         known = core_request.known_models(reports) if event.spec.prefer else ()
         conditions = conditions_of(event.spec, reports, known)
-        token, owner, key, spec, array, since_ns = event
-        work = SubmitWork(
-            token, owner, key, spec, array=array, models=models, conditions=conditions
-        )
+        token, owner, key, spec, array, since_ns, indexes = event
+        named: dict[str, Any] = {"models": models, "conditions": conditions}
+        if whole := array_work.wanted(state.level, array, indexes):
+            work: SubmitWork = ArrayWork(token, owner, key, spec, whole, **named)
+        else:
+            work = SubmitWork(token, owner, key, spec, array=array or tuple(indexes), **named)
         old = core_request.forgotten(state.core, owner, work.first_key, since_ns)
         if old is not None:
             raise old
@@ -95,7 +99,22 @@ class UserWorks:
 
     def _cancel(self, event: events.CancelRequested, now: Instant) -> Iterator[Work]:
         live = [job for job in event.jobs if self._state.book.live(job) is not None]
-        yield from cancel_works(event.token, live, event.jobs, event.reason, event.user)
+        if not event.parts:
+            yield from cancel_works(event.token, live, event.jobs, event.reason, event.user)
+            return
+        words = (event.reason, event.user)
+        if live:
+            yield from cancel_works(None, live, [], *words)
+        going_on = frozenset(live)
+        others = {job: job in going_on for job in event.jobs}
+        yield from array_cancels(
+            event.token,
+            event.parts,
+            self._state,
+            reason=event.reason,
+            user=event.user,
+            others=others,
+        )
 
     def _remove(self, event: events.Remove, now: Instant) -> Iterator[Work]:
         yield from remove_works(*event)

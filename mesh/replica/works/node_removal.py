@@ -43,7 +43,7 @@ class NodeRemovalWork(Work):
         return [left, *fence.taints_without(self.blob.node, state)]
 
     @property
-    def of_node(self) -> str:
+    def sole(self) -> str:
         return self.blob.node
 
     def refresh(self, state: ReplicaState) -> None:

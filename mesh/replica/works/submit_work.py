@@ -60,6 +60,7 @@ class SubmitWork(Work):
         models: tuple[str, ...] = (),
         conditions: Conditions = (),
         place: ArrayPlace = ArrayPlace(),  # noqa: B008
+        mark: bytes = b"",
     ) -> None:
         same = partial(SubmitWork, owner=owner, key=b"", spec=spec, array=array)
         self._part = partial(same, models=models, conditions=conditions)
@@ -68,7 +69,7 @@ class SubmitWork(Work):
         self.specs: list[bytes] = []
         self.first_key = b""
         """The idempotency key of the job, or of the first job of an array."""
-        blob, mark = 64 + 5 * len(owner.groups), _mark(array)
+        blob, mark = 64 + 5 * len(owner.groups), mark or mark_of(array)
         requests: list[Submit] = []
         room, each = PART_BYTES if place.at else BATCH_BYTES_MAX, 0
         for own, own_key in core_request.expand(spec, key, array, place.at):
@@ -189,7 +190,7 @@ def withdrawn(work: SubmitWork) -> StokerError:
     return work.refused(Refused(why, hint="submit it again"))
 
 
-def _mark(array: tuple[int, ...]) -> bytes:
+def mark_of(array: tuple[int, ...]) -> bytes:
     """Return what tells arrays apart that begin alike; nothing where the first entry does."""
     if len(array) <= PART_JOBS:
         return b""

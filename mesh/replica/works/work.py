@@ -73,6 +73,8 @@ class Cancelled(NamedTuple):
     job: int
     state: JobState
     changed: bool
+    last: int = 0
+    """The last one of several jobs of an array, of which `job` is the first; 0 for one job."""
 
 
 class AdminApplied(NamedTuple):
@@ -110,9 +112,9 @@ class Work:
         self.size = len(self.requests) + nouns_size
 
     @property
-    def of_node(self) -> str:
-        """The node whose availability this decides, or empty; an entry takes one such work of a
-        node."""
+    def sole(self) -> str:
+        """The thing that this decides on after the decision before it: the availability of a node,
+        or the jobs of an array; else empty. An entry takes one such work of each."""
         return ""
 
     def refresh(self, state: ReplicaState) -> None:
@@ -160,7 +162,7 @@ class AdminWork(Work):
         super().__init__(token, requests, self.nouns_size)
 
     @property
-    def of_node(self) -> str:
+    def sole(self) -> str:
         kinds = (CordonBlob, DrainBlob)
         return next((each.node for each in self.settings if isinstance(each, kinds)), "")
 
@@ -193,7 +195,7 @@ class CancelWork(Work):
         self.selected = selected
         self.reason, self.user = reason, user
         requests = [records.Cancel(job) for job in jobs]
-        super().__init__(token, requests, len(jobs) * _words_size(reason, user))
+        super().__init__(token, requests, len(jobs) * words_size(reason, user))
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         if not (self.reason or self.user):
@@ -215,7 +217,7 @@ class CancelWork(Work):
         return answers
 
 
-def _words_size(why: str, user: str) -> int:
+def words_size(why: str, user: str) -> int:
     """Return the bytes of a blob with these words."""
     return 18 + len(why.encode()) + len(user.encode())
 
@@ -227,7 +229,7 @@ def cancel_works(
 
     They are committed in order, so the last one answers for all.
     """
-    size = min(CANCELS_MAX, BATCH_BYTES_MAX // (48 + _words_size(reason, user)))
+    size = min(CANCELS_MAX, BATCH_BYTES_MAX // (48 + words_size(reason, user)))
     while len(live) > size:
         yield CancelWork(None, live[:size], [], reason, user)
         live = live[size:]
@@ -252,7 +254,7 @@ class RemoveWork(Work):
         self.selected = selected
         self.why, self.user = why, user
         requests = [records.Forget(job) for job in jobs]
-        super().__init__(token, requests, len(jobs) * _words_size(why, user))
+        super().__init__(token, requests, len(jobs) * words_size(why, user))
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
         taken = (fate.command for fate in fates if fate.command >= 0)
@@ -266,7 +268,7 @@ def remove_works(
     token: Any, jobs: list[int], selected: list[Removed], why: str, user: str = ""
 ) -> Iterator[RemoveWork]:
     """Yield the works of one removal, each small enough for an entry; the last one answers."""
-    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (48 + _words_size(why, user)))
+    size = min(records.BATCH_REQUESTS_MAX, BATCH_BYTES_MAX // (48 + words_size(why, user)))
     while len(jobs) > size:
         yield RemoveWork(None, jobs[:size], [], why, user)
         jobs = jobs[size:]
@@ -284,7 +286,7 @@ class HelloWork(Work):
         super().__init__(token, hello_requests(report, state), self.nouns_size)
 
     @property
-    def of_node(self) -> str:
+    def sole(self) -> str:
         return self.report.node
 
     def refresh(self, state: ReplicaState) -> None:
@@ -323,7 +325,7 @@ class EvictWork(Work):
         super().__init__(None, (down,), encoded_size(blob) + 16)
 
     @property
-    def of_node(self) -> str:
+    def sole(self) -> str:
         return self.blob.node
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from stoker.mesh.replica.open_array import WITHDRAWN, OpenArray
+from stoker.mesh.replica.works.array_cancel import ArrayCancelWork
+from stoker.mesh.replica.works.array_next import ArrayNextWork
 from stoker.mesh.replica.works.node_removal import NodeRemovalWork
 from stoker.mesh.replica.works.roster_work import RosterWork
 from stoker.mesh.replica.works.submit_work import SubmitWork
@@ -26,7 +28,15 @@ from stoker.native.errors import Refused
 from stoker.scheduler.records import BATCH_REQUESTS_MAX
 
 QUEUE_MAX = 8192
-USERS = (SubmitWork, CancelWork, RemoveWork, AdminWork, NodeRemovalWork, RosterWork)
+USERS = (
+    SubmitWork,
+    CancelWork,
+    ArrayCancelWork,
+    RemoveWork,
+    AdminWork,
+    NodeRemovalWork,
+    RosterWork,
+)
 """The kinds of work that a user waits for."""
 QUEUE_BYTES_MAX = 64 << 20
 QUEUE_NS = 10_000_000_000
@@ -48,9 +58,9 @@ class WorkQueue:
         return iter(self._works)
 
     @property
-    def forgets(self) -> bool:
-        """True if the next entry will have jobs forgotten."""
-        return bool(self._works) and isinstance(self._works[0], ForgetWork)
+    def has_own(self) -> bool:
+        """True if the next entry will have what the leader has to do of itself."""
+        return bool(self._works) and isinstance(self._works[0], ForgetWork | ArrayNextWork)
 
     def goes_on(self, known: OpenArray) -> bool:
         """Return True if the next part of this array is queued, or the cancel of its jobs."""
@@ -88,7 +98,7 @@ class WorkQueue:
         """
         taken: list[Work] = []
         passed: list[Work] = []
-        nodes: set[str] = set()
+        soles: set[str] = set()
         is_array_open = False
         size = count = 0
         while self._works:
@@ -100,10 +110,10 @@ class WorkQueue:
             count += work.count
             if taken and (alone or size > BATCH_BYTES_MAX or count > BATCH_REQUESTS_MAX):
                 break
-            if work.of_node:
-                if work.of_node in nodes:  # the second one must see what the first one decided
+            if work.sole:
+                if work.sole in soles:  # the second one must see what the first one decided
                     break
-                nodes.add(work.of_node)
+                soles.add(work.sole)
             is_array_open |= isinstance(work, SubmitWork) and not work.is_last
             taken.append(self._works.popleft())
             self._bytes -= work.size

@@ -27,6 +27,7 @@ static const uint16_t sizes[SK_KIND_END] = {
 	[SK_PREFER] = sizeof(struct sk_place),
 	[SK_GIVE_UP] = sizeof(struct sk_give_up),
 	[SK_DEVICE_TRAITS] = sizeof(struct sk_device_traits),
+	[SK_SUBMIT_ARRAY] = sizeof(struct sk_submit_array),
 };
 
 static const uint32_t flags[SK_KIND_END] = {
@@ -146,6 +147,21 @@ static bool submit_shape(const struct sk_submit *submit)
 						      : sk_request_shape(&submit->request);
 }
 
+/* Jobs of kept numbers keep no further ones, and their key is that of the command that began. Those
+ * that follow others are made one by one, since few may follow one job. */
+static bool array_shape(const struct sk_submit_array *array)
+{
+	bool later = array->first != 0;
+
+	if (!array->jobs || array->jobs > SK_ARRAY_AT_ONCE || array->behind > SK_ARRAY_JOBS_MAX)
+		return false;
+	if (later && (array->behind || array->key[0] || array->key[1]))
+		return false;
+	if (array->jobs > 1 && array->request.after[0])
+		return false;
+	return sk_request_shape(&array->request);
+}
+
 static bool shape(const union sk_command_record *record)
 {
 	const void *at = record;
@@ -159,6 +175,8 @@ static bool shape(const union sk_command_record *record)
 		return ((const struct sk_device_set *)at)->available <= 1;
 	case SK_SUBMIT:
 		return submit_shape(at);
+	case SK_SUBMIT_ARRAY:
+		return array_shape(at);
 	case SK_NODE_RESERVE:
 		return !((const struct sk_node_reserve *)at)->zero;
 	case SK_QUOTA_SET:

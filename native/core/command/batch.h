@@ -14,6 +14,7 @@ union sk_command_record {
 	struct sk_header header;
 	struct sk_place places[SK_TASKS_MAX];
 	struct sk_submit submit;
+	struct sk_submit_array array;
 	uint64_t align;
 };
 

@@ -6,6 +6,7 @@
 #include "core/command/job_command.h"
 #include "core/command/node_command.h"
 #include "core/command/queue_command.h"
+#include "core/command/submit_command.h"
 #include "core/ledger/node.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
@@ -48,6 +49,8 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 		return sk_device_traits_do(act, record, why);
 	case SK_SUBMIT:
 		return sk_submit_do(act, record, why);
+	case SK_SUBMIT_ARRAY:
+		return sk_submit_array_do(act, record, why);
 	case SK_PLACE:
 		return sk_place_do(act, record, why);
 	case SK_OUTCOME:
@@ -87,10 +90,19 @@ static uint32_t command_loses(const struct sk_core *core, const struct sk_header
 	return 0;
 }
 
+/* The jobs that this command makes as one of an array. */
+static uint32_t jobs_made(const struct sk_header *command)
+{
+	const void *record = command;
+
+	return command->kind == SK_SUBMIT_ARRAY ? ((const struct sk_submit_array *)record)->jobs
+						: 0;
+}
+
 uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_header *command)
 {
 	uint32_t node = command_loses(core, command);
-	uint64_t effects = SK_TASKS_MAX + 3;
+	uint64_t effects = SK_TASKS_MAX + 3 + jobs_made(command);
 
 	for (uint32_t task = core->nodes[node].tasks.first; task;
 	     task = core->tasks[task].on_node.next)
@@ -101,7 +113,7 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command)
 {
 	uint32_t node = command_loses(core, command);
-	uint64_t bytes = SK_JOURNAL_REQUEST;
+	uint64_t bytes = SK_JOURNAL_REQUEST * (1 + jobs_made(command));
 
 	if (command->kind == SK_OUTCOME)
 		bytes +=

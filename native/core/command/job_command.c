@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SUBMIT, PLACE, OUTCOME, CANCEL and FORGET: the life of jobs as commands.
+ * PLACE, OUTCOME, CANCEL and FORGET: the life of jobs as commands, behind their submit.
  */
 #include <string.h>
 
@@ -9,132 +9,13 @@
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
 #include "core/ledger/job_life.h"
-#include "core/ledger/key.h"
 #include "core/ledger/node.h"
 #include "core/ledger/queue.h"
 #include "core/ledger/speed.h"
 #include "core/ledger/task.h"
-#include "core/ledger/traits.h"
 #include "core/policy/conditions.h"
 #include "core/policy/feasible.h"
-#include "core/policy/workload.h"
 #include "core/state/journal.h"
-
-static uint16_t options_ok(const struct sk_request *request, struct sk_why *why)
-{
-	uint32_t options = request->options;
-	bool apart = options & SK_SPREAD_TASKS && options & SK_PACK_TASKS;
-	bool torn = options & SK_ATTRACT && options & SK_REPEL;
-
-	if (options & ~SK_OPTIONS || apart || torn)
-		return sk_because(why, SK_BAD_OPTIONS, options, SK_OPTIONS);
-	if (options & (SK_ATTRACT | SK_REPEL) && !request->group)
-		return sk_because(why, SK_BAD_OPTIONS, options, 0);
-	if (!request->kinds || request->kinds & ~SK_DEVICE_KINDS)
-		return sk_because(why, SK_BAD_DEVICE_KIND, request->kinds, 0);
-	if (request->placement >= SK_PLACEMENT_END)
-		return sk_because(why, SK_BAD_PLACEMENT, request->placement, SK_PLACEMENT_END - 1);
-	if (request->conditions[0].property && sk_conditions_bad(request))
-		return sk_because(why, SK_BAD_CONDITION, sk_conditions_bad(request), 0);
-	if (request->retries > SK_RETRIES_MAX)
-		return sk_because(why, SK_BAD_RETRIES, request->retries, SK_RETRIES_MAX);
-	if (request->backoff_s > SK_BACKOFF_MAX_S)
-		return sk_because(why, SK_BAD_RETRIES, request->backoff_s, SK_BACKOFF_MAX_S);
-	return SK_REASON_NONE;
-}
-
-uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
-{
-	uint32_t gpu = submit->request.gpu_milli;
-
-	if (submit->request.priority < SK_PRIORITY_MIN ||
-	    submit->request.priority > SK_PRIORITY_MAX)
-		return SK_BAD_PRIORITY;
-	if (gpu > SK_MILLI && gpu % SK_MILLI)
-		return sk_because(why, SK_BAD_GPU_MILLI, gpu, 0);
-	if (gpu > SK_MILLI * SK_TASK_DEVICES_MAX)
-		return sk_because(why, SK_TOO_MANY_DEVICES, gpu / SK_MILLI, SK_TASK_DEVICES_MAX);
-	if (!submit->request.tasks || submit->request.tasks > SK_TASKS_MAX)
-		return sk_because(why, SK_BAD_TASKS, submit->request.tasks, SK_TASKS_MAX);
-	if (submit->request.per_node && submit->request.tasks % submit->request.per_node)
-		return sk_because(why, SK_BAD_TASKS, submit->request.tasks,
-				  submit->request.per_node);
-	return options_ok(&submit->request, why);
-}
-
-/* A job that ended otherwise than wanted is refused, so that nothing waits for what cannot come. */
-static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request, uint32_t n,
-			 struct sk_why *why)
-{
-	uint32_t slot = sk_job_find(core, request->after[n]);
-	const struct sk_job *before = &core->jobs[slot];
-
-	if (!slot || (sk_state_final(before->state) && !sk_after_met(request, n, before->state)))
-		return SK_BAD_AFTER;
-	for (uint32_t other = 0; other < n; other++)
-		if (request->after[other] == request->after[n])
-			return SK_BAD_AFTER;
-	if (before->afters_n == SK_AFTERS_MAX)
-		return sk_because(why, SK_AFTERS_FULL, 1, SK_AFTERS_MAX);
-	return SK_REASON_NONE;
-}
-
-static uint16_t afters_ok(const struct sk_core *core, const struct sk_request *request,
-			  struct sk_why *why)
-{
-	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX && request->after[n]; n++) {
-		uint16_t reason = after_ok(core, request, n, why);
-
-		why->job = reason ? request->after[n] : 0;
-		if (reason)
-			return reason;
-	}
-	return SK_REASON_NONE;
-}
-
-/* Returns SK_REASON_NONE, or why a queue, model or job that the request names is unusable. */
-static uint16_t names_ok(const struct sk_core *core, const struct sk_request *request,
-			 struct sk_why *why)
-{
-	uint32_t queue = sk_queue_find(core, request->queue);
-
-	if (!queue)
-		return sk_because(why, SK_UNKNOWN_QUEUE, request->queue, 0);
-	if (core->queues[queue].children)
-		return sk_because(why, SK_QUEUE_NOT_LEAF, request->queue,
-				  core->queues[queue].children);
-	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
-		if (!sk_model_find(core, request->models[i]))
-			return sk_because(why, SK_NO_NODE_HAS_MODEL, request->models[i], 0);
-	return afters_ok(core, request, why);
-}
-
-uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command, struct sk_why *why)
-{
-	struct sk_core *core = act->core;
-	uint32_t key = sk_key_find(core, command->client, command->key);
-	uint16_t reason;
-	uint32_t slot;
-
-	if (key) {
-		why->job = core->keys[key].job;
-		return core->keys[key].spec_hash == command->spec_hash ? SK_DUPLICATE
-								       : SK_KEY_REUSED;
-	}
-	reason = sk_submit_ok(command, why);
-	if (!reason)
-		reason = names_ok(core, &command->request, why);
-	if (reason)
-		return reason;
-	if (core->live_count == core->limits.jobs)
-		return sk_because(why, SK_JOBS_FULL, 1, core->limits.jobs);
-	slot = sk_job_create(act, command);
-	if (!core->journal.on)
-		sk_workload_count(core, &core->jobs[slot]);
-	why->job = core->jobs[slot].id;
-	sk_key_add(core, command, why->job, act->now_ns);
-	return SK_REASON_NONE;
-}
 
 uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_place *place,
 		       struct sk_why *why)

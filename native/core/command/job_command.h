@@ -8,10 +8,6 @@
 #include "core/ledger/effect.h"
 #include "core/ledger/why.h"
 
-/* Returns SK_REASON_NONE, or the reason why a SUBMIT is invalid in every state. */
-uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why);
-uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
-		      struct sk_why *why);
 /* Place one task of the job; room and shares are checked here. */
 uint16_t sk_place_task(const struct sk_act *act, uint32_t job, const struct sk_place *place,
 		       struct sk_why *why);

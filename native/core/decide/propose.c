@@ -11,7 +11,7 @@
 
 #include "core/command/batch.h"
 #include "core/command/command.h"
-#include "core/command/job_command.h"
+#include "core/command/submit_command.h"
 #include "core/decide/backfill.h"
 #include "core/decide/order.h"
 #include "core/decide/preempt.h"
@@ -46,13 +46,17 @@ static uint16_t trial_allows(const struct sk_trial *trial, const union sk_comman
 {
 	const struct sk_core *core = trial->act.core;
 	const struct sk_submit *submit = (const void *)record;
+	bool array = record->header.kind == SK_SUBMIT_ARRAY;
 	uint64_t journal = sk_command_journal_max(core, &record->header);
 
 	*why = (struct sk_why){0};
 	if (!sk_journal_room(core, journal))
 		return SK_BATCH_FULL;
-	if (record->header.kind != SK_SUBMIT || sk_key_find(core, submit->client, submit->key))
-		return SK_REASON_NONE;
+	if ((!array && record->header.kind != SK_SUBMIT) ||
+	    sk_key_find(core, submit->client, submit->key))
+		return SK_REASON_NONE; /* an array's command begins like a submit */
+	if (array && record->array.first)
+		return SK_REASON_NONE; /* taken before; it may have to wait for a node to return */
 	if (sk_submit_ok(submit, why))
 		return SK_REASON_NONE; /* the command itself gives the reason */
 	return sk_feasible_reason(core, &submit->request, why);

@@ -57,23 +57,42 @@ static void job_enter(struct sk_core *core, uint32_t slot)
 		sk_pending_append(core, slot);
 }
 
-uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit)
+void sk_job_numbers(struct sk_core *core, uint64_t count)
+{
+	SK_ADD(core, core->next_job, count);
+	SK_ADD(core, core->counters.submitted, count);
+}
+
+/* The last live job with a smaller number, or 0: the one right before it as a rule, where an array
+ * goes on. */
+static uint32_t live_before(const struct sk_core *core, uint64_t id)
+{
+	uint32_t at = sk_job_find(core, id - 1);
+
+	if (at && !sk_state_final(core->jobs[at].state))
+		return at;
+	at = core->live.last;
+	while (at && core->jobs[at].id > id)
+		at = core->jobs[at].order.prev;
+	return at;
+}
+
+uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit, uint64_t number)
 {
 	struct sk_core *core = act->core;
 	uint32_t slot = sk_pool_take(core, &core->job_pool, SK_CHAIN(core->jobs, free_next));
 	struct sk_job *job = &core->jobs[slot];
 
 	job_fill(core, job, submit);
-	job->id = core->next_job;
+	job->id = number;
 	job->submit_ns = act->now_ns;
 	job->state = SK_PENDING;
 	job->reason = SK_SUBMITTED;
-	SK_ADD(core, core->next_job, 1);
 	SK_ADD(core, core->live_count, 1);
-	SK_ADD(core, core->counters.submitted, 1);
 	sk_table_insert(core, &core->job_table, SK_CHAIN(core->jobs, hash_next), sk_mix(job->id),
 			slot);
-	sk_list_append(core, &core->live, SK_CHAIN(core->jobs, order), slot);
+	sk_list_insert(core, &core->live, SK_CHAIN(core->jobs, order), live_before(core, number),
+		       slot);
 	SK_ADD(core, core->queues[job->queue].live, 1);
 	job_enter(core, slot);
 	job_tell(act, job, 0);

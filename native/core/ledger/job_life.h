@@ -9,8 +9,11 @@
 
 #include "core/ledger/effect.h"
 
-/* Create a pending, queued job with the next id. The caller made sure of room. */
-uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit);
+/* Give out the next `count` numbers, for jobs that are created now or later. */
+void sk_job_numbers(struct sk_core *core, uint64_t count);
+/* Create a pending, queued job with a number that was given out and has no job. The caller made
+ * sure of that, and of room. */
+uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit, uint64_t number);
 /* Move between states that are not final, with an effect. `node` is the id of the cause or 0. */
 void sk_job_move(const struct sk_act *act, uint32_t job, enum sk_state state, uint16_t reason,
 		 uint64_t node);

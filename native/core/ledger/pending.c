@@ -3,6 +3,7 @@
  * One list per level and a bitmap of the levels in use, so that the first job is found by the first
  * bit.
  */
+#include "core/ledger/job.h"
 #include "core/ledger/pending.h"
 #include "core/state/index.h"
 #include "core/state/journal.h"
@@ -53,12 +54,26 @@ static void pending_count(struct sk_core *core, const struct sk_job *job, uint64
 		SK_ADD(core, core->queues[queue].pending_all, change);
 }
 
-/* The last job of the list with a smaller id, or 0. Jobs that wait again are older than most. */
-static uint32_t pending_before(const struct sk_core *core, const struct sk_list *list, uint64_t id)
+/* True if these two jobs are queued in the same list. */
+static bool beside(const struct sk_job *job, const struct sk_job *other)
 {
-	uint32_t at = list->last;
+	return other->state == SK_PENDING && !other->hold && other->queue == job->queue &&
+	       other->level == job->level && sk_queue_kind(other) == sk_queue_kind(job);
+}
 
-	while (at && core->jobs[at].id > id)
+/* The last job of the list with a smaller id, or 0. Jobs that wait again are older than most, and
+ * the next jobs of an array follow the one right before them. */
+static uint32_t pending_before(const struct sk_core *core, const struct sk_list *list,
+			       const struct sk_job *job)
+{
+	uint32_t at = list->last, next;
+
+	if (!at || core->jobs[at].id < job->id)
+		return at;
+	next = sk_job_find(core, job->id - 1);
+	if (next && beside(job, &core->jobs[next]))
+		return next;
+	while (at && core->jobs[at].id > job->id)
 		at = core->jobs[at].queued.prev;
 	return at;
 }
@@ -71,8 +86,8 @@ void sk_pending_append(struct sk_core *core, uint32_t slot)
 	struct sk_list *list = &pending->levels[level];
 
 	SK_SET(core, job->level, (uint16_t)level);
-	sk_list_insert(core, list, SK_CHAIN(core->jobs, queued),
-		       pending_before(core, list, job->id), slot);
+	sk_list_insert(core, list, SK_CHAIN(core->jobs, queued), pending_before(core, list, job),
+		       slot);
 	SK_SET(core, pending->used[level / 64],
 	       pending->used[level / 64] | (uint64_t)1 << (level % 64));
 	pending_count(core, job, 1);

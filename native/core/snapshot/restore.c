@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/command/batch.h"
-#include "core/command/job_command.h"
+#include "core/command/submit_command.h"
 #include "core/ledger/device.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/hold.h"

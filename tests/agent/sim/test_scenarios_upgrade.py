@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.mesh.log.feature_level import BUILD, FeatureRange
 from stoker.mesh.replica import events, snapshots
-from stoker.mesh.replica.works.array_bound import FIRST_MAX
+from stoker.mesh.replica.works.array_bound import MOST
 from stoker.mesh.replica.works.work import AdminApplied
 from stoker.mesh.sim.scheduler_process import SchedulerProcess, SchedulerRequest
 from stoker.native.errors import Refused, StokerError
@@ -78,9 +78,9 @@ class Upgrades:
 
     def large(self) -> StokerError:
         """Submit an array that only the newer level lets in, and return why it is refused; the
-        cluster has no room for it at any level."""
-        spec = JobSpec(("job", "large", "1", "succeeded"), gpu_milli=MILLI, trace="off")
-        owner, jobs = Owner("ann", 1000, 1000), tuple(range(FIRST_MAX + 1))
+        cluster has no node for its jobs at any level."""
+        spec = JobSpec(("job", "large", "1", "succeeded"), gpu_milli=16 * MILLI, trace="off")
+        owner, jobs = Owner("ann", 1000, 1000), tuple(range(MOST[1] + 1))
         answer = self._ask(lambda token: events.JobSubmitted(token, owner, b"", spec, jobs))
         assert isinstance(answer, StokerError)
         return answer
@@ -138,12 +138,12 @@ def test_schedulers_are_upgraded_one_by_one_while_a_job_runs() -> None:
     for done, scheduler in enumerate(stage.schedulers):
         if done:
             assert isinstance(asks.upgrade(), Refused)
-        assert f"at most {FIRST_MAX} at feature level 1" in asks.large().message
+        assert f"at most {MOST[1]} at feature level 1" in asks.large().message
         restarted(stage, scheduler, NEW)
     restarted(stage, stage.schedulers[0], OLD)  # there is a way back
     assert levels(stage) == [1] * 3
     restarted(stage, stage.schedulers[0], NEW)
-    assert f"at most {FIRST_MAX} at feature level 1" in asks.large().message
+    assert f"at most {MOST[1]} at feature level 1" in asks.large().message
     assert asks.upgrade() == AdminApplied(True)
     stage.until(lambda: levels(stage) == [NEWEST] * 3, "the newer level everywhere")
     assert "feature level" not in asks.large().message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that take more than one entry: all jobs in a row or, after a loss, none that goes on."""
+"""Arrays of several entries, at feature level 2: all jobs in a row or, after a loss, none."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from tests.mesh.bench import ALICE, BOB, LIMITS, Bench
 
 SIZE = 3 * PART_JOBS + 7
 KEY = b"k" * 16
+LEVEL = 2
+"""From the next level on, such an array has one record instead."""
 ROOM = LIMITS._replace(jobs=4 * SIZE, finished=4 * SIZE, keys=1024)
 
 
@@ -31,7 +33,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 
 def bench_of(signer: Identity, limits: Limits = ROOM, **settings: Any) -> Bench:
-    return Bench(signer, limits=limits, **settings).lead().hello()
+    return Bench(signer, limits=limits, level=LEVEL, **settings).lead().hello()
 
 
 def submit(bench: Bench, token: str, indexes: tuple[int, ...], **spec: Any) -> None:
@@ -115,7 +117,7 @@ def check_withdrawn(bench: Bench, count: int) -> None:
 def test_the_next_leader_withdraws_what_the_last_one_began(signer: Identity, parts: int) -> None:
     old = bench_of(signer)
     begun(old, parts)
-    check_withdrawn(Bench(signer, old.log, limits=ROOM).lead(), taken(old))
+    check_withdrawn(Bench(signer, old.log, level=LEVEL, limits=ROOM).lead(), taken(old))
 
 
 def test_a_leader_from_a_snapshot_knows_it_as_well(signer: Identity) -> None:
@@ -123,7 +125,8 @@ def test_a_leader_from_a_snapshot_knows_it_as_well(signer: Identity) -> None:
     begun(old, 2)
     snapshot = old.replica.state.snapshot()
     digest = snapshots.encode(snapshot).digest
-    check_withdrawn(Bench(signer, old.log, snapshot, digest, limits=ROOM).lead(), taken(old))
+    new = Bench(signer, old.log, snapshot, digest, level=LEVEL, limits=ROOM)
+    check_withdrawn(new.lead(), taken(old))
 
 
 def test_a_whole_array_without_its_last_jobs_is_not_taken_for_a_part(signer: Identity) -> None:
@@ -133,7 +136,7 @@ def test_a_whole_array_without_its_last_jobs_is_not_taken_for_a_part(signer: Ide
     old.feed(events.Remove("remove", [SIZE], [], "removed by alice", "alice"))
     snapshot = old.replica.state.snapshot()
     digest = snapshots.encode(snapshot).digest
-    new = Bench(signer, old.log, snapshot, digest, limits=ROOM).lead()
+    new = Bench(signer, old.log, snapshot, digest, level=LEVEL, limits=ROOM).lead()
     new.submit("next", owner=BOB)
     assert states(new, 1, SIZE - 1) == states(old, 1, SIZE - 1)
     assert "cancelled" not in states(new, 1, SIZE - 1)

@@ -13,6 +13,8 @@ from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
 from stoker.mesh.server import job_list
 from stoker.mesh.wire import schema
+from stoker.scheduler.array_indexes import parse
+from stoker.scheduler.job_arrays import ArrayPart
 from stoker.scheduler.nouns import JobSpec
 from tests.mesh.bench import ALICE, BOB, Bench
 
@@ -134,3 +136,28 @@ def test_others_arrays_are_not_listed(bench: Bench) -> None:
     assert [row.job for row in listed(bench, user="alice").jobs] == [12, 2, 1]
     (row,) = listed(bench, user="bob").jobs
     assert row.array is not None and row.array.states == {"pending": 5}
+
+
+def test_an_array_of_one_record_is_one_row_wherever_its_jobs_are(bench: Bench) -> None:
+    """Its counts are those of all its jobs, also of those without a record."""
+    sized = JobSpec(("true",), gpu_milli=0, trace="off")
+    bench.feed(events.JobSubmitted("w", BOB, b"", sized, indexes=parse("1-3000%2", "array")))
+    bench.submit("last", gpu_milli=1000)
+    bench.outcome(13, "failed", exit_code=3)
+    part = ArrayPart(13, 2000, 2999)
+    bench.feed(events.CancelRequested("c", [], "", "bob", (part,)))
+    page = listed(bench)
+    assert [row.job for row in page.jobs] == [3013, 14, 12, 2, 1] and page.next is None
+    found = page.jobs[1].array
+    assert found is not None and (found.first, found.size, found.waiting) == (13, 3000, 16)
+    assert found.states == {"starting": 2, "pending": 1997, "failed": 1, "cancelled": 1000}
+    assert "have their turn" in page.jobs[1].waits or page.jobs[1].waits.startswith("it is next")
+    (row,) = listed(bench, select="13-3012", states=("cancelled", "failed")).jobs
+    assert row.array is not None and row.array.states == {"failed": 1, "cancelled": 1000}
+    assert [row.job for row in listed(bench, limit=2).jobs] == [3013, 14]
+    assert [row.job for row in listed(bench, before=13).jobs] == [12, 2, 1]
+    assert [row.job for row in listed(bench, user="bob").jobs] == [14]
+    few = listed(bench, arrays=False, select="3010-3012").jobs
+    assert [(row.job, row.state) for row in few] == [
+        (3012, "pending"), (3011, "pending"), (3010, "pending"),
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.agent.sim.world import World, shape_of
-from stoker.mesh.replica.changes import Applied
+from stoker.mesh.replica.changes import Applied, JobChange
 from stoker.mesh.sim.log_audit import LogAudit
 from stoker.scheduler.core import Core
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, Owner, StartJob
@@ -96,7 +96,9 @@ def test_a_request_that_became_two_jobs_is_noticed(world: World) -> None:
     job, key = next(iter(audit.jobs.items()))
     del audit.jobs[job]
     audit._keys[key] = job + 1
-    assert "became job" in again(world, audit.last + 1, Applied({0: job})).violations[0]
+    applied, record = Applied(), world.schedulers[0].replica.state.book.get(job)
+    applied.changes.jobs.append(JobChange(record, "pending", 0, ""))
+    assert "became job" in again(world, audit.last + 1, applied).violations[0]
 
 
 def test_acknowledgements_that_the_log_does_not_have_are_noticed(world: World) -> None:

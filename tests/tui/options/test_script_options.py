@@ -61,7 +61,6 @@ def test_flags_end_with_the_first_command() -> None:
         ("#SBATCH --wckey=x", "--wckey is not taken. stoker takes --job-name, --time"),
         ("#SBATCH --gres=tpu:1", "--gres 'tpu:1' is not taken. gpu, gpu:N"),
         ("#SBATCH -d singleton", "--dependency 'singleton' is not taken. afterok"),
-        ("#SBATCH -a 0-9%2", "no limit of how many run at a time"),
         ("#SBATCH --mem", "--mem needs a value"),
         ("#SBATCH -n 4 --gpus=4", "--gpus is not taken with --ntasks: Slurm counts it for a whole"),
         ("#SBATCH --nodes=2 --mem=4G", "say --mem, which counts for each task"),
