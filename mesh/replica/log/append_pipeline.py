@@ -212,8 +212,13 @@ class AppendPipeline:
         sealed = entries.seal(entry, self._signer)
         self._appends += 1
         name = f"{leader:x}-{now.log_ns:x}-{self._appends}"
-        self._in_flight = InFlight(entry, sealed.hash, batch, sealed.data, name)
-        self._outbox.put(events.Append(self._state.seen, sealed.data, name))
+        self._send(InFlight(entry, sealed.hash, batch, sealed.data, name))
+
+    def _send(self, sent: InFlight) -> None:
+        """Append an entry at the tail of the log as it was read."""
+        tail = self._state.seen
+        self._in_flight = named = sent.at(tail)
+        self._outbox.put(events.Append(tail, named.data, named.name))
 
     # --- outcomes of an append --------------------------------------------------------------------
 
@@ -285,8 +290,7 @@ class AppendPipeline:
             if self._tail.hash_at(before + 1) == sent.hash:
                 self._unknown.append(sent)
             elif sent.entry.term == term and follows:
-                self._in_flight = sent
-                self._outbox.put(events.Append(self._state.seen, sent.data, sent.name))
+                self._send(sent)
             else:
                 self._queue.put_back(sent.batch.works)
 

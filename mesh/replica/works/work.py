@@ -447,6 +447,14 @@ class InFlight(NamedTuple):
     data: bytes
     name: str
 
+    def at(self, tail: int) -> InFlight:
+        """Return this with a name for an append at this tail of the log.
+
+        The log's servers know the names of two minutes. If the log has lost the entry, they would
+        answer a name that they know with a place that is gone; at one tail they are right.
+        """
+        return self._replace(name=f"{self.name.partition('+')[0]}+{tail:x}")
+
     @property
     def opened(self) -> Opened:
         """This entry as a reader of the log opens it."""

@@ -323,11 +323,6 @@ MUTANTS = [
         "feature_level.check(level, self._supports, what)", "pass",
         "a replica holds no entry beyond the levels of its build",
     ),
-    Mutant(
-        "snapshot-first", "stoker.mesh.replica.replica", "Replica._applied",
-        "self._peers.acknowledge()", "pass",
-        "a disk has the entries of a state before the snapshot of it",
-    ),
 ]  # fmt: skip
 
 COVERED = [

@@ -43,3 +43,19 @@ def test_an_unknown_append_behind_another_chain_of_that_length_is_not(leader: Re
     leader._appends.settle_unknown(leader.state.term)
     assert not any(isinstance(each, events.Append) for each in leader._outbox.take())
     assert leader._appends.idle
+
+
+def test_an_append_has_another_name_at_each_tail(leader: Replica) -> None:
+    """The log's servers answer a name that they know with its first place, which may be gone."""
+    sent = unknown(leader, leader._tail.end.hash)
+    names = []
+    for seen in (7, 7, 9):
+        leader._appends._unknown[:] = [sent]
+        leader.state.seen = seen
+        leader._appends.settle_unknown(leader.state.term)
+        names += [each.name for each in leader._outbox.take() if isinstance(each, events.Append)]
+        sent = leader._appends._in_flight or sent
+    assert names[0] == names[1] != names[2]
+    assert leader._appends.acknowledged(10, names[2]) and not leader._appends.acknowledged(
+        10, names[0]
+    )
