@@ -13,8 +13,9 @@ import pytest
 from fakes.sampled_cluster import SampledCluster
 from product_node import wait_until
 
-from stoker.agent.process import loop_thread, ring_recorder
+from stoker.agent.process import loop_thread
 from stoker.agent.process.ring_recorder import RingRecorder
+from stoker.mesh.client import client
 from stoker.mesh.recording.recording_file import RecordingFile
 from stoker.mesh.recording.ring_files import FOLDER, RecordingLimits, segments
 from stoker.mesh.wire.schema import NodeList
@@ -63,7 +64,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, clusters: list[Changing]) -> list[E
         clusters.append(Changing())
         yield clusters[-1]
 
-    monkeypatch.setattr(ring_recorder, "Client", SimpleNamespace(open=opened))
+    monkeypatch.setattr(client, "Client", SimpleNamespace(open=opened))
     monkeypatch.setattr(loop_thread, "AGAIN_S", 0.0)
     monkeypatch.setattr(loop_thread, "STOP_S", 60.0)
     return given
