@@ -26,6 +26,7 @@ from tests.scheduler.oracle_nouns import (
     No,
     Node,
     Unit,
+    each_of,
     gangs,
     mix,
 )
@@ -121,10 +122,11 @@ class Oracle(Jobs):
             ]  # fmt: skip
             self.do(places)
             return list(places)
-        if isinstance(unit, rec.Submit):
-            self.refuse_known_key(unit)
-            self.refuse_shape(unit)
-            if self.nodes and self.holds_at_most(unit) < unit.tasks:
+        asked = each_of(unit) if isinstance(unit, rec.SubmitArray) else unit
+        if isinstance(asked, rec.Submit) and not getattr(unit, "first", 0):
+            self.refuse_known_key(asked)
+            self.refuse_shape(asked)
+            if self.nodes and self.holds_at_most(asked) < asked.tasks:
                 raise No(R.NO_NODE_FITS)
         self.do(unit)
         return [unit]

@@ -31,6 +31,7 @@ from tests.scheduler.oracle_nouns import (
     Job,
     No,
     Task,
+    each_of,
     mix,
 )
 from tests.scheduler.oracle_queues import Queues
@@ -52,7 +53,7 @@ class Jobs(Nodes, Queues):
         self.make_jobs(c, range(self.next_job - 1, self.next_job))
 
     def do_submitarray(self, c: rec.SubmitArray) -> None:
-        each = rec.Submit(*c[: len(rec.Submit._fields)])
+        each = each_of(c)
         self.refuse_jobs(each, c.jobs)
         first = c.first or self.next_job
         if c.first and c.first + c.jobs > self.next_job:

@@ -201,6 +201,12 @@ KINDS = {
     rec.SubmitArray: rec.SUBMIT_ARRAY,
 }
 
+
+def each_of(array: rec.SubmitArray) -> rec.Submit:
+    """The request of each job that a command of an array makes."""
+    return rec.Submit(*array[: len(rec.Submit._fields)])
+
+
 Unit = rec.Command | list[rec.Place] | list[rec.Prefer]
 
 

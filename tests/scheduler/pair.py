@@ -41,6 +41,9 @@ def same_key(command: rec.Command) -> rec.Command:
     return command
 
 
+SUBMITS = (rec.SUBMIT, rec.SUBMIT_ARRAY)
+
+
 def told(rejected: tuple[int, ...]) -> tuple[int, ...]:
     """The compared part of a rejection.
 
@@ -48,7 +51,7 @@ def told(rejected: tuple[int, ...]) -> tuple[int, ...]:
     not fit.
     """
     kind, reason = rejected[1:3]
-    if kind == rec.SUBMIT and reason in NEVER:
+    if kind in SUBMITS and reason in NEVER:
         return rejected[:2]
     return rejected[:4] if kind == rec.PREFER else tuple(rejected)
 
@@ -79,7 +82,7 @@ class Pair:
         proposal = self.core.propose(requests, self.now, seed, measure=False)
         assert (self.core.digest(), self.core._core.memory_digest()) == before
         positions = {
-            r.request for r in proposal.rejected if r.kind == rec.SUBMIT and r.reason in NEVER
+            r.request for r in proposal.rejected if r.kind in SUBMITS and r.reason in NEVER
         }
         commands, rejected = self.oracle.propose(requests, self.now, seed, positions)
         same([told(r) for r in proposal.rejected], [told(r) for r in rejected])

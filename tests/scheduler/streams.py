@@ -61,7 +61,7 @@ class Stream:
             (self.outcome, 36), (self.cancel, 6), (self.forget, 3), (self.other, 2),
             (self.label, 5), (self.reserve, 2), (self.queue_set, 5), (self.quota_set, 4),
             (self.usage, 6), (self.preempt, 8),
-            (self.give_up, 3), (self.device_traits, 5),
+            (self.give_up, 3), (self.device_traits, 5), (self.submit_array, 6),
         )  # fmt: skip
         make = self.random.choices([m for m, _ in makers], [w for _, w in makers])[0]
         return make()
@@ -221,6 +221,20 @@ class Stream:
             kinds=self.mostly((1, 6), (2, 2), (3, 2)),
             conditions=self.conditions(gpu_milli),
         ))  # fmt: skip
+
+    def submit_array(self) -> rec.SubmitArray:
+        """An array that begins, or its next jobs: numbers without a job, or near misses."""
+        each, later = self.submit(), self.rarely(0.6)
+        each = each._replace(key=each.key.ljust(16, b"\0") if each.key else b"")
+        known = range(1, self.oracle.next_job)
+        kept = [number for number in known if number not in self.oracle.jobs]
+        first = self.random.choice(kept or [1]) if later else 0
+        return rec.SubmitArray(
+            *(each._replace(key=b"", after=(), after_any=0, after_fail=0) if later else each),
+            first=self.mostly((first, 9), (first + 1, 1)) if first else 0,
+            jobs=1 if each.after and not later else self.mostly((1, 3), (2, 2), (5, 1)),
+            behind=0 if later else self.mostly((0, 1), (3, 3), (9, 1)),
+        )
 
     def afters(self) -> dict[str, Any]:
         """Jobs to follow, mostly one, each by its success, by its failure or by any end."""

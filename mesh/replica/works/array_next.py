@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.mesh.log.entry import ArrayCancelBlob, Blob
-from stoker.mesh.replica.followed_jobs import HELD_BY_JOBS
+from stoker.mesh.replica import followed_jobs
+from stoker.mesh.replica.followed_jobs import HELD_BY_JOBS, Followed
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works.work import Fate, Work, refusal
 from stoker.native.errors import BadRequest
 from stoker.scheduler.job_arrays import JobArray
+from stoker.scheduler.nouns import ENDED
+from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import SIZES, SUBMIT_ARRAY, Submit, SubmitArray
 from stoker.scheduler.wire_names import ARRAY_AT_ONCE
 
@@ -51,9 +54,10 @@ class ArrayNextWork(Work):
         array = state.book.arrays.at(self.first)
         refused = (refusal(fate.rejected, state) for fate in fates if fate.rejected)
         why = next((each for each in refused if isinstance(each, BadRequest)), None)
-        if array is None or why is None:
+        if array is None or (why is None and not _never(state, array)):
             return []
-        return [ArrayCancelBlob(array.first, array.first, array.last, why.message)]
+        words = why.message if why is not None else sentence(Reason.AFTER_FAILED)
+        return [ArrayCancelBlob(array.first, array.first, array.last, words)]
 
 
 def due(state: ReplicaState) -> Iterator[ArrayNextWork]:
@@ -65,7 +69,9 @@ def due(state: ReplicaState) -> Iterator[ArrayNextWork]:
 
 def _is_due(state: ReplicaState, array: JobArray) -> bool:
     room = room_of(state, array)
-    return room > 0 and (bool(array.image.indexes.most) or room >= min(array.waiting, WINDOW // 2))
+    if not room:
+        return _never(state, array)
+    return bool(array.image.indexes.most) or room >= min(array.waiting, WINDOW // 2)
 
 
 def room_of(state: ReplicaState, array: JobArray) -> int:
@@ -73,7 +79,7 @@ def room_of(state: ReplicaState, array: JobArray) -> int:
     most = array.image.indexes.most
     own = most - array.live if most else WINDOW - array.pending
     if not (array.is_free or _is_free(state, array)):
-        own = 1 - array.live  # one of them waits for the jobs that all of them follow
+        own = 0  # its first job waits for the jobs that all of them follow
     book = state.book
     live = len(book) - book.shares.ended
     return max(0, min(own, ARRAY_AT_ONCE, array.waiting, state.limits.jobs - live))
@@ -86,12 +92,28 @@ def _is_free(state: ReplicaState, array: JobArray) -> bool:
         return True
     job = next(iter(array.going_on(array.first, array.first + array.next)), 0)
     info = state.core.job(job) if job else None
-    return info is not None and info.hold != HELD_BY_JOBS and not info.unmet
+    if info is not None:
+        return info.hold != HELD_BY_JOBS and not info.unmet
+    return all(map(_is_met, followed_jobs.followed(state.book, spec)))
+
+
+def _is_met(each: Followed) -> bool:
+    """Return True if a job that others follow has ended as they want it, as far as is known."""
+    if each.wanted == "success":
+        return each.state == "succeeded"
+    return each.state in ENDED or (each.wanted == "end" and not each.state)
+
+
+def _never(state: ReplicaState, array: JobArray) -> bool:
+    """Return True if nothing of it can start any more, since a job that it follows ended otherwise;
+    its first job, which would tell, is gone."""
+    if array.is_free or array.live:
+        return False
+    found = followed_jobs.followed(state.book, array.spec)
+    return any((each.state in ENDED or not each.state) and not _is_met(each) for each in found)
 
 
 def _requests(state: ReplicaState, array: JobArray) -> Iterator[SubmitArray]:
-    each = Submit.unpack(array.image.request)
-    if array.is_free or _is_free(state, array):
-        each = each._replace(after=(), after_any=0, after_fail=0)
+    each = Submit.unpack(array.image.request)._replace(after=(), after_any=0, after_fail=0)
     for place, count in array.runs_ahead(room_of(state, array), RUNS_AT_ONCE):
         yield SubmitArray(*each, first=array.first + place, jobs=count)

@@ -147,8 +147,8 @@ static bool submit_shape(const struct sk_submit *submit)
 						      : sk_request_shape(&submit->request);
 }
 
-/* Jobs of kept numbers keep no further ones, and their key is that of the command that began. Those
- * that follow others are made one by one, since few may follow one job. */
+/* Jobs of kept numbers keep no further ones, and their key is that of the command that began. Only
+ * the first one follows others: those that follow a job do so in the order of their numbers. */
 static bool array_shape(const struct sk_submit_array *array)
 {
 	bool later = array->first != 0;
@@ -157,7 +157,7 @@ static bool array_shape(const struct sk_submit_array *array)
 		return false;
 	if (later && (array->behind || array->key[0] || array->key[1]))
 		return false;
-	if (array->jobs > 1 && array->request.after[0])
+	if ((later || array->jobs > 1) && array->request.after[0])
 		return false;
 	return sk_request_shape(&array->request);
 }

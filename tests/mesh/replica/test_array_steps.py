@@ -180,6 +180,20 @@ def test_it_waits_for_the_jobs_that_it_follows_and_ends_with_them(signer: Identi
     assert reason == bench.replica.state.book.get(3 + SIZE).reason and "job 2" in reason
 
 
+def test_what_it_follows_counts_also_when_its_first_job_is_gone(signer: Identity) -> None:
+    bench = bench_of(signer)
+    bench.submit("first")
+    bench.submit("second")
+    submit(bench, "good", f"1-{SIZE}", after=(1,))
+    submit(bench, "bad", f"1-{SIZE}", b"l" * 16, after=(2,))
+    bench.feed(events.CancelRequested("c", [3, 3 + SIZE], "", "alice"))
+    assert live(bench) == [2, 1], "what waits makes no job yet"
+    ended(bench, 1)
+    assert len(live(bench)) == 1 + WINDOW, "one runs, a window waits"
+    ended(bench, 2, "failed")
+    assert states(bench, 3 + SIZE, 2 + 2 * SIZE) == {"cancelled": SIZE}
+
+
 def test_an_array_whose_queue_is_gone_is_cancelled(signer: Identity) -> None:
     """The core knows nothing of jobs that wait: what it refuses then ends them."""
     bench = bench_of(signer)
