@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fakes import top_cluster
 from fakes.top_cluster import NOW, browser
+from textual.pilot import Pilot
 
 from stoker.native.errors import Denied
 from stoker.tui.top.answers import Answers, ServerState
@@ -18,6 +20,8 @@ from stoker.tui.top.frame import text_of
 from stoker.tui.top.marks import UNICODE
 from stoker.tui.top.reader import Wanted
 from stoker.tui.top.screen import Top
+
+PATIENCE_S = 60.0
 
 
 class Source:
@@ -53,11 +57,19 @@ def painted(app: Top) -> list[str]:
     return [strip.text.rstrip() for strip in strips]
 
 
+async def settle(pilot: Pilot[None], app: Top) -> None:
+    """Wait until what the application has to say is painted, however busy the machine is."""
+    end = time.monotonic() + PATIENCE_S
+    await pilot.pause()
+    while painted(app) != text_of(app.frame()) and time.monotonic() < end:
+        await pilot.pause(0.01)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (20, 5), (160, 50)])
 async def test_the_terminal_shows_the_frame_and_nothing_else(size: tuple[int, int]) -> None:
     app = top()
     async with app.run_test(size=size) as pilot:
-        await pilot.pause()
+        await settle(pilot, app)
         assert painted(app) == text_of(app.frame())
 
 
@@ -67,19 +79,19 @@ async def test_keys_reach_the_browser_and_are_painted() -> None:
         await pilot.press("down", "d")
         assert (app.browser.visit.view.name, app.browser.visit.subject) == ("job", "9")
         await pilot.press("colon", *"nodes", "enter")
-        await pilot.pause()
+        await settle(pilot, app)
         assert "no view is called 'nodes'" in painted(app)[-1]
 
 
 async def test_only_lines_that_differ_are_painted_anew() -> None:
     app = top()
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+        await settle(pilot, app)
         made: list[int] = []
         original = app.canvas.render_line
         app.canvas.render_line = lambda y: made.append(y) or original(y)  # type: ignore[method-assign, func-returns-value]
         await pilot.press("down")
-        await pilot.pause()
+        await settle(pilot, app)
         assert set(made) == {2, 3}, "the two rows between which the cursor moved"
 
 
@@ -87,7 +99,7 @@ async def test_another_size_is_painted_at_once() -> None:
     app = top()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.resize_terminal(100, 30)
-        await pilot.pause()
+        await settle(pilot, app)
         assert painted(app) == text_of(app.frame())
         assert len(painted(app)) == 30
 
@@ -95,14 +107,14 @@ async def test_another_size_is_painted_at_once() -> None:
 async def test_a_terminal_that_is_behind_gets_the_newest_frame_later() -> None:
     app = top()
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+        await settle(pilot, app)
         before = painted(app)
         app.is_clear = lambda: False  # type: ignore[method-assign]
         await pilot.press("down")
         assert painted(app) == before and app.skipped_frames >= 1
         app.is_clear = lambda: True  # type: ignore[method-assign]
         app.tick()
-        await pilot.pause()
+        await settle(pilot, app)
         assert painted(app) == text_of(app.frame())
 
 
@@ -187,7 +199,7 @@ async def test_q_and_ctrl_c_quit(key: str) -> None:
 async def test_mono_sends_no_colour() -> None:
     app = top(theme="mono")
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+        await settle(pilot, app)
         for strip in app.screen._compositor.render_strips():
             for segment in strip:
                 style = segment.style
