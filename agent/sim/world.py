@@ -42,6 +42,8 @@ MORE_EACH = 4
 LOOK_NS = SECOND // 2
 SETTLE_NS = SECOND
 """The time that the end of a program may take to be known everywhere."""
+BACK_OFF_NS = 8 * SECOND
+"""The longest wait for the next attempt of a job whose launch failed on purpose."""
 REPLAY_EVERY = 8
 """Every so many seeds the whole log is replayed and compared with a snapshot and its tail."""
 ALONE, ALONE_EVERY = 9, 100
@@ -200,15 +202,15 @@ class World:
             if self.timeline.now < healed + MORE_NS:
                 self._wish_more()
             self.timeline.run(self.timeline.now + LOOK_NS)
-        if self.runs.active and self._settles():
-            left = max(node.spawner.left_ns for node in self.nodes)
-            self.timeline.run(self.timeline.now + left + LOOK_NS)
+        if not self.is_over() and self._settles():
+            self._let_end()
         if not self.is_over():
             self.runs.violations.append(f"{LIVENESS_NS // SECOND} s after all faults {self._why()}")
         self.timeline.run(max(self.timeline.now, LENGTH_NS))
 
     def _settles(self) -> bool:
-        """True if nobody owes anything but programs that run: each may take what it has left.
+        """True if nobody owes anything but programs that run, and jobs that wait for their ends or
+        for a time: each may take what it has left.
 
         The end of a program may be on its way to the log at this moment, so there are some looks.
         """
@@ -216,6 +218,15 @@ class World:
         while not self._is_settled() and self.timeline.now < until_ns:
             self.timeline.run(self.timeline.now + SETTLE_NS // 20)
         return self._is_settled()
+
+    def _let_end(self) -> None:
+        """Let programs end, and what follows them, as long as there is progress."""
+        before = -1
+        while not self.is_over() and before < (now := len(self.audit.ended) + len(self.runs.begun)):
+            before = now
+            left = max(node.spawner.left_ns for node in self.nodes)
+            waits = BACK_OFF_NS if self._late() else 0
+            self.timeline.run(self.timeline.now + max(left, waits) + LOOK_NS)
 
     def _is_done(self) -> bool:
         return self.is_over() and len(self.audit.known) >= self._entries_min
@@ -241,17 +252,30 @@ class World:
 
     def _is_settled(self) -> bool:
         """True if nobody owes anything: all replicas are at one entry, one leads, every request was
-        answered, and of each acknowledged job a program runs now, or its end is in the log.
+        answered, and of each acknowledged job a program runs now, or its end is in the log, or it
+        waits as it was told to: for its next attempt, for other jobs, or for its turn in an array.
         """
         if any(user.unanswered for user in self.users):
             return False
-        begun = {key.job for key in self.runs.active}
-        jobs = self.runs.acknowledged.values()
-        if any(job not in begun and job not in self.audit.ended for job in jobs):
+        if not all(self._waits_as_told(job) for job in self._late()):
             return False
         if len({each.replica.state.index for each in self._members()}) > 1:
             return False
         return self.leader() is not None and not any(node.core.untold for node in self.nodes)
+
+    def _late(self) -> list[int]:
+        """Return the acknowledged jobs that are not over, and of which no program runs."""
+        begun = {key.job for key in self.runs.active}
+        jobs = self.runs.acknowledged.values()
+        return [job for job in jobs if job not in begun and job not in self.audit.ended]
+
+    def _waits_as_told(self, job: int) -> bool:
+        state = max((each.replica.state for each in self.schedulers), key=lambda each: each.index)
+        array = state.book.arrays.of(job)
+        if array is not None and array.is_ahead(job):
+            return bool(array.image.indexes.most)
+        info = state.core.job(job)
+        return info is not None and info.hold != 0
 
     def _members(self) -> list[SchedulerProcess]:
         """Return the schedulers of the newest roster that any has applied."""
