@@ -42,6 +42,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "metrics": ("stoker.tui.commands.device_commands", "Show one device's readings"),
     "cordon": ("stoker.tui.commands.cordon_commands", "Keep new jobs off a device"),
     "uncordon": ("stoker.tui.commands.cordon_commands", "Let jobs onto a device again"),
+    "drain": ("stoker.tui.commands.drain_commands", "Move a node's jobs off it; no new ones"),
+    "undrain": ("stoker.tui.commands.drain_commands", "Let jobs onto a drained node again"),
     "power": ("stoker.agent.commands.power_commands", "Show this node's power budget and caps"),
     "alerts": ("stoker.agent.commands.alert_commands", "List alerts of this node; acknowledge"),
     "top": ("stoker.tui.commands.top_commands", "Watch nodes, devices, jobs and kernels live"),

@@ -80,8 +80,8 @@ def begun(node: LiveNode, script: str, **fields: object) -> int:
 
 def drained(node: LiveNode, *words: str) -> str:
     """Let the other node take jobs, and move those of the first one there."""
-    node.stoker("node", "undrain", "second")
-    said = node.stoker("node", "drain", "first", "--move", "--reason", "new fans", *words)
+    node.stoker("undrain", "second")
+    said = node.stoker("drain", "first", "--reason", "new fans", *words)
     return " ".join(said.stdout.decode().split())
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from stoker.native.errors import BadRequest
+from stoker.tui.commands.drain_commands import settle_drain, settle_undrain
 from stoker.tui.commands.replies import call, settle, show, show_one
 from stoker.tui.options import completion
 from stoker.tui.options.quantity import SPAN
@@ -152,15 +153,7 @@ def node_drain_command(
     signal, have their own grace or this one, and run again on other nodes, which costs them no
     retry. The others stay until they end, and the command says which and why.
     """
-    from stoker.mesh.wire.schema import NodeDrainRequest
-    from stoker.tui.calls import cluster_calls
-    from stoker.tui.render import drains, text
-
-    request = NodeDrainRequest(node=name, reason=reason, move=move, grace_s=grace_s)
-    settle(state, "node", "drain", request, f"drain of {name}")
-    row, _ = call(cluster_calls.node(state, name))
-    for sentence in drains.sentences(row):
-        text.show(text.fitted(sentence, sys.stdout) + "\n")
+    settle_drain(state, name, reason, move=move, grace_s=grace_s)
 
 
 @node_command.command("undrain")
@@ -168,10 +161,7 @@ def node_drain_command(
 @node_option
 def node_undrain_command(name: str, state: str | None) -> None:
     """Let jobs onto a drained node again."""
-    from stoker.mesh.wire.schema import NodeDrainRequest
-
-    request = NodeDrainRequest(node=name, drain=False)
-    settle(state, "node", "drain", request, f"end of the drain of {name}")
+    settle_undrain(state, name)
 
 
 @node_command.command("remove")
