@@ -31,6 +31,8 @@ class Shape(NamedTuple):
     """True if the cluster begins with an older build, and is upgraded while it works."""
     arrays: bool = False
     """True if some requests are arrays."""
+    drains: bool = False
+    """True if an administrator drains nodes and moves their jobs."""
 
 
 class SeedFigures(NamedTuple):
@@ -57,6 +59,10 @@ class SeedFigures(NamedTuple):
     """The number of exchanges of a scheduler's build."""
     too_old: int = 0
     """The number of starts of an older build behind a raise of the feature level."""
+    drains: int = 0
+    """The number of drains of nodes that began or ended."""
+    moves: int = 0
+    """The number of stops of tasks that move off drained nodes."""
 
     @property
     def counts(self) -> bool:
@@ -78,13 +84,14 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
     done = counted = events = entries = broken = freezes = thaws = evictions = gangs = 0
-    exchanges = too_old = 0
+    exchanges = too_old = drains = moves = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
         freezes, evictions = freezes + each.freezes, evictions + each.evictions
         thaws, gangs = thaws + each.thaws, gangs + each.gangs
         exchanges, too_old = exchanges + each.exchanges, too_old + each.too_old
+        drains, moves = drains + each.drains, moves + each.moves
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -105,6 +112,8 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "gangs": gangs,
         "exchanges": exchanges,
         "too_old": too_old,
+        "drains": drains,
+        "moves": moves,
         "freezes": freezes,
         "thaws": thaws,
         "evictions": evictions,

@@ -109,7 +109,7 @@ class NodeProcess(SimProcess):
             steps.SendOutcomes: self._send_outcomes,
             steps.StartAttempts: self._start_attempts,
             steps.ReleaseAttempts: lambda effect: self.spawner.release(effect.keys),
-            steps.StopAttempt: lambda effect: self.spawner.stop(effect.key),
+            steps.StopAttempt: self._stop_attempt,
             steps.Acknowledge: lambda effect: self.spawner.acknowledge(effect.keys),
             steps.Settle: lambda effect: self._feed_soon(steps.TraceSettled(effect.key)),
             steps.Thaw: self._thaw,
@@ -212,6 +212,9 @@ class NodeProcess(SimProcess):
 
     def _keep_schedulers(self, effect: steps.KeepSchedulers) -> None:
         self._trusted = self._trusted._replace(schedulers=effect.keys)
+
+    def _stop_attempt(self, effect: steps.StopAttempt) -> None:
+        self.spawner.stop(effect.key, effect.grace_s if effect.signal else 0.0)
 
     def _new_nonce(self) -> int:
         return self.around.chance.getrandbits(NONCE_BITS)

@@ -14,12 +14,14 @@ from typing import Literal
 from stoker.agent.jobs import steps
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.mesh.sim.host_clock import HostClock
-from stoker.mesh.sim.timeline import MS, Timeline
+from stoker.mesh.sim.timeline import MS, SECOND, Timeline
 from stoker.scheduler.nouns import Outcome, StartJob, TaskKey
 
 BEGIN_NS = 8 * MS
 NAME_TAKEN_NS = 100 * MS
 """The time after which the agent sends a start again whose name was taken."""
+SAVES = (0.01, 0.1, 0.4, 1.0)
+"""The parts of its grace that a program takes to save its work, by chance."""
 EndState = Literal["succeeded", "failed", "cancelled"]
 Tell = Callable[[steps.Event], None]
 
@@ -136,11 +138,24 @@ class SpawnerModel:
                 if attempt.event is not None:
                     self._timeline.after(MS, self._begin, attempt)
 
-    def stop(self, key: TaskKey) -> None:
-        """End an attempt on request; a frozen one ends too, since it is killed."""
+    def stop(self, key: TaskKey, grace_s: float | None = 0.0) -> None:
+        """End an attempt on request; a frozen one ends too, since it is killed.
+
+        One that runs may save its work first: for `grace_s` at most, None being its own grace.
+        """
         attempt = self._attempts.get(key)
-        if attempt is not None and attempt.state != "over":
-            attempt.stopped = True
+        if attempt is None or attempt.state == "over":
+            return
+        attempt.stopped = True
+        if grace_s == 0.0 or attempt.state != "running":
+            self._over(attempt)
+            return
+        whole_ns = int((attempt.start.spec.grace_s if grace_s is None else grace_s) * SECOND)
+        share = SAVES[attempt.start.decision.id % len(SAVES)]
+        self._timeline.after(int(whole_ns * share), self._saved, attempt)
+
+    def _saved(self, attempt: _Attempt) -> None:
+        if attempt.state == "running" and self._is_here(attempt):
             self._over(attempt)
 
     def acknowledge(self, keys: tuple[TaskKey, ...]) -> None:

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from stoker.agent.sim.run_audit import RunAudit
 from stoker.mesh.replica import events
 from stoker.mesh.sim.log_audit import array_key
@@ -47,6 +49,8 @@ READS, READS_EACH, READ_GAP_MS = 8, 4, 12
 """A user reads so many times, each time so often in a row, with at most so many ms in between."""
 ARRAYS_EVERY = 4
 """One of so many short requests is an array, where there are arrays."""
+PREEMPTIBLE_EVERY = 2
+"""One of so many jobs is preemptible, where nodes are drained: a drain may move it."""
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
 GANG_MILLI = (250, 500, 1000, 1000)
 
@@ -68,6 +72,8 @@ class SimUser:
         self.schedulers: list[SchedulerProcess] = []
         self.has_arrays = False
         """True if some of its requests are arrays, of which some jobs go on at once."""
+        self.is_moved = False
+        """True if nodes are drained, and some of its jobs may be moved any number of times."""
         self.launches_fail = False
         """True if nodes cannot launch some attempts of its jobs."""
         self.unanswered: set[str] = set()
@@ -100,6 +106,8 @@ class SimUser:
         self._wishes += 1
         failed = _launches_failed(key) if self.launches_fail else 0
         spec = _spec(chance, key, failed, may_be_long=may_be_long)
+        if self.is_moved and zlib.crc32(key.encode()) // 64 % PREEMPTIBLE_EVERY == 0:
+            spec = msgspec.structs.replace(spec, preemptible=True)
         wish = Wish(key, spec, _indexes(key, spec) if self.has_arrays else ArrayIndexes())
         self._around.timeline.at(at_ns, self._submit, wish)
 

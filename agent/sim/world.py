@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from stoker.agent.sim.drainer import Drainer
 from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
@@ -59,6 +60,8 @@ UPGRADES_EVERY = 4
 """One of so many seeds begins with an older build, and an administrator who upgrades it."""
 ARRAYS_EVERY = 3
 """In one of so many seeds that begin with the newest level, some requests are arrays."""
+DRAINS_EVERY = 6
+"""In two of so many seeds that begin with the newest level, an administrator drains nodes."""
 CLUSTER = "sim"
 NONE = stream_faults.StreamFaults()
 
@@ -99,6 +102,7 @@ class World:
         )
         self._changer: RosterChanger | None = None
         self._upgrader: Upgrader | None = None
+        self._drainer: Drainer | None = None
         self._build()
         self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
 
@@ -151,7 +155,7 @@ class World:
             node.pings.hosts = by_name
         for user in self.users:
             user.launches_fail, user.has_arrays = self._faults, shape.arrays
-            user.schedulers = self.schedulers
+            user.schedulers, user.is_moved = self.schedulers, shape.drains
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -166,6 +170,8 @@ class World:
             self._changer = changer
         if self.shape.upgrades:
             self._upgrader = Upgrader(self.around, self.schedulers, FAULTS_NS)
+        if self.shape.drains:
+            self._drainer = Drainer(self.around, self.schedulers, FAULTS_NS)
         for user in self.users:
             user.plan(self.chance, self.shape.wishes, FAULTS_NS)
         self.timeline.after(LOOK_NS, self._look, None)
@@ -185,6 +191,8 @@ class World:
         self.timeline.run(FAULTS_NS)
         if self._upgrader is not None:
             self._upgrader.finish()
+        if self._drainer is not None:
+            self._drainer.finish()
         self.plan.heal()
         self._finish()
         for each in self.schedulers:
@@ -257,6 +265,8 @@ class World:
         """
         if any(user.unanswered for user in self.users):
             return False
+        if self._drainer is not None and not self._drainer.is_over:
+            return False
         if not all(self._waits_as_told(job) for job in self._late()):
             return False
         if len({each.replica.state.index for each in self._members()}) > 1:
@@ -316,6 +326,8 @@ class World:
             self._changer.changes if self._changer is not None else 0,
             self._upgrader.exchanges if self._upgrader is not None else 0,
             self._upgrader.too_old if self._upgrader is not None else 0,
+            self._drainer.drains if self._drainer is not None else 0,
+            self.audit.nodes.moves,
         )
 
 
@@ -331,8 +343,10 @@ def shape_of(seed: int) -> Shape:
     spares = SPARES if seed % SPARES_EVERY == 2 else 0
     upgrades = seed % UPGRADES_EVERY == 1
     arrays = seed % ARRAYS_EVERY == 0 and not upgrades
+    drains = seed // 2 % DRAINS_EVERY in (1, 3) and not upgrades
     servers = (3, 3, 5)[seed % 3]
-    return Shape((3, 3, 3, 5)[seed % 4], servers, nodes, 3, WISHES, spares, upgrades, arrays)
+    schedulers = (3, 3, 3, 5)[seed % 4]
+    return Shape(schedulers, servers, nodes, 3, WISHES, spares, upgrades, arrays, drains)
 
 
 def run_seed(seed: int, *, story: bool = False) -> tuple[SeedFigures, list[str]]:

@@ -162,11 +162,11 @@ def node_drain(
     node = request.node
 
     def up(later: ReplicaState) -> tuple[records.Request, ...]:
-        report = later.book.nodes[node]
-        requests = node_requests.node_requests(report, later)
-        if report.drain:  # the node itself still wants no jobs
-            requests.append(records.NodeDown(number, reason=work.DRAINED))
-        return tuple(requests)
+        report = later.book.nodes.get(node)
+        if report is None:  # it was removed since
+            return ()
+        down = work.kept_down(report, later, is_drained=bool(report.drain))
+        return (*node_requests.node_requests(report, later), *down)
 
     return Admin(token, up(state), (DrainBlob(node, ""),), up)
 

@@ -19,6 +19,7 @@ from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.sim.device_audit import DeviceAudit
 from stoker.mesh.sim.gang_audit import GangAudit
+from stoker.mesh.sim.node_audit import NodeAudit
 from stoker.mesh.sim.state_digests import StateDigests
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Job
@@ -55,6 +56,7 @@ class LogAudit:
         self.digests = StateDigests()
         self.devices = DeviceAudit(self.violated)
         self.gangs = GangAudit(self.violated)
+        self.nodes = NodeAudit(self.violated)
         self.known: dict[int, KnownEntry] = {}
         self.last = 0
         """The last entry that any replica applied."""
@@ -97,6 +99,7 @@ class LogAudit:
         lost = self._lost(entry)
         self.devices.applied(state, entry, applied, lost)
         self.gangs.applied(entry, applied, lost)
+        self.nodes.applied(entry, applied)
         self._changed(state, applied)
 
     def levels(self, who: str, state: ReplicaState, supports: FeatureRange) -> None:

@@ -479,9 +479,17 @@ def hello_requests(report: NodeReport, state: ReplicaState) -> list[records.Requ
     if state.book.departures.of(report) is not None:
         return [records.NodeDown(0)]  # no node, so that it is rejected
     requests = node_requests(report, state, state.book.nodes.get(report.node))
+    is_drained = bool(report.drain) or report.node in state.book.drained
+    down = kept_down(report, state, is_drained=is_drained)
+    return [*requests, *down, *fence.taints(report, state)]
+
+
+def kept_down(
+    report: NodeReport, state: ReplicaState, *, is_drained: bool
+) -> list[records.Request]:
+    """Return the request that keeps jobs off a node that is up: it was given up and what ran on it
+    may still run, or it is drained; none if it may have jobs."""
     eviction = state.book.evicted.get(report.node)
     if eviction is not None and not eviction.is_over(report):
-        requests.append(records.NodeDown(name_id(report.node), reason=Reason.NODE_EVICTED))
-    elif report.node in state.book.drained or report.drain:
-        requests.append(records.NodeDown(name_id(report.node), reason=DRAINED))
-    return [*requests, *fence.taints(report, state)]
+        return [records.NodeDown(name_id(report.node), reason=Reason.NODE_EVICTED)]
+    return [records.NodeDown(name_id(report.node), reason=DRAINED)] if is_drained else []

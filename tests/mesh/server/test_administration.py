@@ -28,8 +28,11 @@ from stoker.mesh.wire.schema import (
 )
 from stoker.mesh.wire.subjects import UserRequest
 from stoker.native.errors import BadRequest, Denied, NotFound, Refused, StokerError
+from stoker.scheduler import records
+from stoker.scheduler.book import Eviction
 from stoker.scheduler.names import name_id, queue_id
 from stoker.scheduler.nouns import Account, Owner
+from stoker.scheduler.reasons import Reason
 from tests.mesh.bench import Bench
 
 VERBS = {
@@ -220,6 +223,20 @@ def test_a_drained_node_stays_drained_through_hellos_and_reboots(bench: Bench) -
     assert settle(bench, NodeDrainRequest(node="n1", drain=False)) is False
     assert bench.replica.state.book.get(1).state == "starting"
     assert node(bench).drained == ""
+
+
+def test_the_end_of_a_drain_brings_up_no_node_that_is_gone(bench: Bench, signer: Identity) -> None:
+    """It may have been given up, or removed while the request waited."""
+    settle(bench, NodeDrainRequest(node="n1"))
+    end = NodeDrainRequest(node="n1", drain=False)
+    state = bench.replica.state
+    asked = administration.node_drain("t", end, state, bench.now)
+    removed = Bench(signer).lead().replica.state
+    assert asked.again is not None
+    assert asked.requests and asked.again(removed) == ()
+    state.book.evicted["n1"] = Eviction(state.book.nodes["n1"].boot_id, 9, "silent")
+    downs = [each for each in asked.again(state) if isinstance(each, records.NodeDown)]
+    assert [each.reason for each in downs] == [Reason.NODE_EVICTED]
 
 
 def device(bench: Bench) -> schema.DeviceView:

@@ -33,6 +33,7 @@ READ_INDEX = "stoker.mesh.replica.peers.read_index"
 FOLLOWER_READS = "stoker.mesh.replica.peers.follower_reads"
 ANSWERS = "stoker.mesh.replica.nodes.lease_answers"
 CHANNEL = "stoker.mesh.replica.nodes.node_channel"
+WORK = "stoker.mesh.replica.works.work"
 JUDGE = "stoker.agent.jobs.lease_judge"
 
 MUTANTS = [
@@ -322,6 +323,11 @@ MUTANTS = [
         "holds-beyond", TAIL, "HeldTail._superseded",
         "feature_level.check(level, self._supports, what)", "pass",
         "a replica holds no entry beyond the levels of its build",
+    ),
+    Mutant(
+        "drain-forgotten", WORK, "hello_requests",
+        "bool(report.drain) or report.node in state.book.drained", "bool(report.drain)",
+        "a drained node stays drained when it reports itself again",
     ),
 ]  # fmt: skip
 
