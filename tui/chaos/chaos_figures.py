@@ -16,6 +16,10 @@ ENOUGH = 100
 """The number of faults of a kind from which on its percentiles decide about a target."""
 
 
+FRAMES = ("frames", "passed", "lost", "full", "under_way")
+"""The counts of one direction of a bad cable; the first is the sum of the others."""
+
+
 class Round(NamedTuple):
     """One fault and what followed; times are seconds since it began."""
 
@@ -29,6 +33,9 @@ class Round(NamedTuple):
     """The jobs on other hosts that did not stay in their attempt: 0 is right."""
     froze: int
     """The jobs on other hosts that stood still, longer than FROZE_S: 0 is right."""
+    cable: Mapping[str, Mapping[str, Any]] = {}
+    """The quality of each bad direction of the host's cable, and what became of the frames there.
+    """
 
 
 class Target(NamedTuple):
@@ -69,8 +76,17 @@ def _row(fault: str, rounds: Sequence[Round]) -> dict[str, Any]:
         "faults": len(rounds),
         "moved": sum(each.moved for each in rounds),
         "froze": sum(each.froze for each in rounds),
+        **_frames([way for each in rounds for way in each.cable.values()]),
         **{f"{name}_s": ranks(each) for name, each in sorted(times.items())},
     }
+
+
+def _frames(ways: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what became of the frames in the bad directions of cables; nothing without any."""
+    if not ways:
+        return {}
+    counts = {name: sum(way[name] for way in ways) for name in FRAMES}
+    return {"frames": {**counts, "late_s": max(way["late_s"] for way in ways)}}
 
 
 def ranks(values: Sequence[float]) -> dict[str, float]:

@@ -26,7 +26,7 @@ from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
 from stoker.native.errors import StokerError
 from stoker.tui.calls.cluster_status import ClusterStatus
-from stoker.tui.chaos import clocks, disks, linearizability, marks
+from stoker.tui.chaos import cables, clocks, disks, linearizability, marks
 from stoker.tui.chaos.chaos_figures import Round
 from stoker.tui.chaos.faults import SCHEDULER, FaultKind, Hit
 from stoker.tui.chaos.registers import Registers
@@ -81,6 +81,8 @@ def run(plan: ChaosPlan, tell: Callable[[Round], None], history: Path | None = N
     """Run the faults of a plan in a network of its own; `tell` is called after each, and the
     operations of the registers are written to `history`."""
     network_hosts.enter()
+    if any(kind.spoils_cable for kind in plan.kinds):
+        cables.check()
     report = ChaosReport(plan.seed)
     folder = Path(tempfile.mkdtemp(prefix="stoker-chaos-"))
     folder.chmod(0o711)
@@ -176,7 +178,7 @@ class _Chaos:
     async def _round(self, kind: FaultKind) -> Round:
         host = self._hit(kind, await self._settled())
         others = tuple(each for each in self._hosts if each is not host)
-        hit, watch = Hit(host, others, self._chance), others[0]
+        hit, watch = Hit(host, others, self._chance, []), others[0]
         async with Client.open(str(watch.state), patience_s=PATIENCE_S) as client:
             moving = await self._begin_moving(client, hit) if kind.host_dies else None
             before = await self._attempts(client, others)
@@ -200,7 +202,8 @@ class _Chaos:
                 await client.cancel(str(moving))
         moved = sum(before[job] != after[job] for job in before)
         froze = sum(self._stood_still(job, began_ns) for job in before)
-        return Round(kind.name, host.name, (ended_ns - began_ns) / NS, times, moved, froze)
+        lasted_s, cable = (ended_ns - began_ns) / NS, [each.did for each in hit.cables]
+        return Round(kind.name, host.name, lasted_s, times, moved, froze, *cable)
 
     async def _settled(self) -> ClusterStatus:
         """Wait until the leaders stay who they are, on two hosts: a scheduler tells who leads the

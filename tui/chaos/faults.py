@@ -13,12 +13,15 @@ import os
 import random
 import re
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from stoker.native.errors import Unavailable
 from stoker.tui.chaos import clocks, disks
+from stoker.tui.chaos.cable_process import DIRECTIONS
+from stoker.tui.chaos.cables import BadCable
+from stoker.tui.chaos.frame_queue import CableQuality
 from stoker.tui.demo.network_hosts import Host
 
 Role: TypeAlias = Literal["leader", "follower", "log"]
@@ -30,6 +33,10 @@ SCHEDULER, BROKER, AGENT = "scheduler", "nats-server", "agent"
 STOPPED_S = (0.1, 30.0)
 APART_S = (0.5, 20.0)
 FLAPS, FLAP_S = 8, (0.05, 1.0)
+BAD_S = (5.0, 20.0)
+LOSS, DELAY_S, JITTER = (0.01, 0.3), (0.005, 0.3), 0.5
+"""A cable loses such a share of frames, or delays each by such a time and by up to JITTER times
+that more or less."""
 SAID_S, POLL_S = 10.0, 0.1
 """A scheduler says within this time after a boot which of its files it cannot read."""
 _REMOVE = re.compile(r'"error": "(?:[^"]*, remove (/[^" ]+)"|(/[^" ]+) has lost [^"]*Move it away)')
@@ -43,6 +50,8 @@ class Hit(NamedTuple):
     host: Host
     others: tuple[Host, ...]
     chance: random.Random
+    cables: list[BadCable]
+    """The bad cable of the host; none before it is put in, or in other faults."""
 
 
 class FaultKind(NamedTuple):
@@ -58,6 +67,8 @@ class FaultKind(NamedTuple):
     """True if nothing of the host runs on, so that its jobs run elsewhere before the fault ends."""
     sets_date: bool = False
     """True if the times in records are not those of this machine from then on."""
+    spoils_cable: bool = False
+    """True if frames pass through a process for its time."""
 
 
 async def _nothing(hit: Hit) -> None:
@@ -160,6 +171,30 @@ async def _undeafen(hit: Hit) -> None:
         other.heard_by([hit.host])
 
 
+def _losing(chance: random.Random) -> CableQuality:
+    return CableQuality(loss=chance.uniform(*LOSS))
+
+
+def _slow(chance: random.Random) -> CableQuality:
+    delay_s = chance.uniform(*DELAY_S)
+    return CableQuality(0.0, delay_s, chance.uniform(0.0, JITTER * delay_s))
+
+
+def _spoil(quality: Callable[[random.Random], CableQuality], directions: tuple[str, ...]) -> Step:
+    async def spoil(hit: Hit) -> None:
+        drawn = quality(hit.chance)
+        cable = BadCable(hit.host, dict.fromkeys(directions, drawn), hit.chance.getrandbits(32))
+        hit.cables.append(cable)
+        await asyncio.to_thread(cable.put_in)
+
+    return spoil
+
+
+async def _mend(hit: Hit) -> None:
+    for cable in hit.cables:
+        await asyncio.to_thread(cable.mend)
+
+
 def _power_and_bits(pattern: str) -> Step:
     """Return the step that takes a host's power and flips one bit in each of its files that match,
     as a failing disk does."""
@@ -199,6 +234,17 @@ def _dated(name: str, role: Role) -> FaultKind:
     return FaultKind(name, role, _set_date, _set_date_right, APART_S, sets_date=True)
 
 
+def _bad_cables(
+    who: str, role: Role, ways: tuple[str, ...] = DIRECTIONS, whose: str = ""
+) -> Iterator[FaultKind]:
+    """Yield the faults of a cable that loses frames, and of one that is slow; `whose` says which
+    frames, if not all."""
+    slow = f"is slow for {whose}" if whose else "is slow"
+    for does, quality in ((f"loses {whose or 'frames'}", _losing), (slow, _slow)):
+        name, spoil = f"cable of {who} {does}", _spoil(quality, ways)
+        yield FaultKind(name, role, spoil, _mend, BAD_S, spoils_cable=True)
+
+
 def _damaged(name: str, pattern: str) -> FaultKind:
     """Return a fault of a host without power, and of its disk."""
     damage = _power_and_bits(pattern)
@@ -233,6 +279,13 @@ KINDS = (
     FaultKind("disk of a follower is full", "follower", _fill, _empty, APART_S),
     FaultKind("cable of the leader flaps", "leader", _flap, _plug_in),
     FaultKind("cable of the log's leader flaps", "log", _flap, _plug_in),
+    *_bad_cables("a follower", "follower"),
+    *_bad_cables("the leader", "leader"),
+    *_bad_cables("the log's leader", "log"),
+    *_bad_cables("the leader", "leader", ("sent",), "what it sends"),
+    *_bad_cables("the log's leader", "log", ("sent",), "what it sends"),
+    *_bad_cables("the leader", "leader", ("heard",), "what it hears"),
+    *_bad_cables("the log's leader", "log", ("heard",), "what it hears"),
     _dated("clock of the leader is set", "leader"),
     _dated("clock of the log's leader is set", "log"),
     _dated("clock of a follower is set", "follower"),

@@ -109,7 +109,7 @@ class Host:
 
     def processes(self) -> list[int]:
         """Return the processes in its namespace."""
-        return [int(word) for word in _ip("netns", "pids", self.namespace).split()]
+        return [int(word) for word in ip("netns", "pids", self.namespace).split()]
 
     def program(self, name: str) -> int:
         """Return the process that its supervisor has started by this name; 0 if none lives."""
@@ -129,23 +129,23 @@ class Host:
 
     def cut(self) -> None:
         """Take its cable out."""
-        _ip("link", "set", self.near, "down")
+        ip("link", "set", self.near, "down")
 
     def plug_in(self) -> None:
         """Put its cable back."""
-        _ip("link", "set", self.near, "up")
+        ip("link", "set", self.near, "up")
 
     def unheard_by(self, others: Iterable[Host]) -> None:
         """Let everything that it sends to the others get lost, while it hears them: frames go to
         an address that nobody has."""
         for other in others:
             to_nobody = (*_neighbour("replace", other), "lladdr", NOBODY, "nud", "permanent")
-            _ip("-n", self.namespace, *to_nobody)
+            ip("-n", self.namespace, *to_nobody)
 
     def heard_by(self, others: Iterable[Host]) -> None:
         """Undo `unheard_by`."""
         for other in others:
-            _ip("-n", self.namespace, *_neighbour("delete", other))
+            ip("-n", self.namespace, *_neighbour("delete", other))
 
 
 @contextlib.contextmanager
@@ -155,10 +155,10 @@ def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
         Host(name, f"{NETWORK}.{n}", folder / name, f"stoker-demo-{os.getpid()}-{name}", f"sk{n}")
         for n, name in enumerate(names, 1)
     ]
-    _ip("link", "set", "lo", "up")
-    _ip("link", "add", BRIDGE, "type", "bridge")
-    _ip("address", "add", f"{NETWORK}.254/24", "dev", BRIDGE)
-    _ip("link", "set", BRIDGE, "up")
+    ip("link", "set", "lo", "up")
+    ip("link", "add", BRIDGE, "type", "bridge")
+    ip("address", "add", f"{NETWORK}.254/24", "dev", BRIDGE)
+    ip("link", "set", BRIDGE, "up")
     try:
         for host in hosts:
             _plug_in(host)
@@ -166,20 +166,20 @@ def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
     finally:
         for host in hosts:
             with contextlib.suppress(Unavailable):  # it was never made
-                _ip("netns", "delete", host.namespace)
+                ip("netns", "delete", host.namespace)
 
 
 def _plug_in(host: Host) -> None:
     """Make a namespace and its cable to the bridge."""
-    _ip("netns", "add", host.namespace)
-    _ip(
+    ip("netns", "add", host.namespace)
+    ip(
         *("link", "add", host.near, "type", "veth", "peer", "name", "eth0"),
         *("netns", host.namespace),
     )
-    _ip("link", "set", host.near, "master", BRIDGE, "up")
-    _ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
+    ip("link", "set", host.near, "master", BRIDGE, "up")
+    ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
     for device in ("lo", "eth0"):
-        _ip("-n", host.namespace, "link", "set", device, "up")
+        ip("-n", host.namespace, "link", "set", device, "up")
 
 
 def _neighbour(verb: str, host: Host) -> tuple[str, ...]:
@@ -192,7 +192,8 @@ def namespaces() -> list[str]:
     return [path.name for path in Path("/run/netns").glob(f"{start}*")]
 
 
-def _ip(*words: str) -> str:
+def ip(*words: str) -> str:
+    """Run `ip` in the network between the hosts; return what it wrote, or raise Unavailable."""
     done = subprocess.run(
         ["ip", *words], capture_output=True, text=True, timeout=END_S, check=False
     )

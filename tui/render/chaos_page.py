@@ -48,6 +48,7 @@ def render(found: Mapping[str, Any]) -> str:
         f"{found['faults']} faults, {found['accepted']} jobs accepted, {found['attempts']} attempts"
         f" that ran, {found['operations']} reads and writes, {found['entries']} entries of the log",
     ]
+    lines += [_frames(row) for row in found["by_fault"] if "frames" in row]
     for target in found["targets"]:
         if target["measured_s"] is not None:
             lines.append(_target(target))
@@ -56,6 +57,15 @@ def render(found: Mapping[str, Any]) -> str:
     if not found["violations"]:
         lines.append("no accepted job was lost, nothing ran twice, and the history is linearizable")
     return "\n".join(lines) + "\n"
+
+
+def _frames(row: Row) -> str:
+    did = row["frames"]
+    return (
+        f"{row['fault']}: {did['frames']} frames, {did['passed']} passed, {did['lost']} lost,"
+        f" {did['full']} too many, {did['under_way']} under way at its end; the latest"
+        f" {did['late_s'] * 1000:.1f} ms after it was due"
+    )
 
 
 def _target(target: Mapping[str, Any]) -> str:

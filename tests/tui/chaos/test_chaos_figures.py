@@ -48,6 +48,23 @@ def test_a_target_is_met_or_missed_by_enough_faults_alone() -> None:
     assert first(rounds(ENOUGH - 2, 1.0) + rounds(2, 8.0)) is False, "one in fifty is more than p99"
 
 
+def test_frames_of_bad_cables_are_summed_and_told() -> None:
+    name, did = "cable of a follower loses frames", {"loss": 0.1, "passed": 9, "lost": 1}
+    way = {**did, "frames": 12, "full": 0, "under_way": 2, "late_s": 0.004}
+    bad = Round(name, "first", 6.0, {"decides": 0.4}, 0, 0, {"sent": way, "heard": way})
+    rows = chaos_figures.by_fault([bad, bad, *rounds(1, 0.4, "agent is killed")])
+    other, frames = rows[0], rows[1]["frames"]
+    assert "frames" not in other
+    assert frames == {"frames": 48, "passed": 36, "lost": 4, "full": 0, "under_way": 8,
+                      "late_s": 0.004}  # fmt: skip
+    found = {
+        "faults": 3, "accepted": 1, "attempts": 1, "operations": 1, "entries": 1,
+        "by_fault": rows, "targets": [], "violations": [], "failures": [],
+    }  # fmt: skip
+    told = f"{name}: 48 frames, 36 passed, 4 lost, 0 too many, 8 under way at its end; the latest"
+    assert f"{told} 4.0 ms after it was due" in chaos_page.render(found)
+
+
 def test_the_page_has_each_fault_and_each_target_that_was_measured() -> None:
     rows = chaos_figures.by_fault(rounds(3, 6.5) + rounds(2, 0.4, "agent is killed"))
     found = {

@@ -40,7 +40,12 @@ def test_whoever_is_not_root_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("minutes", "kinds"),
-    [("2", []), ("0.5", ["--kind", "disk of a follower"]), ("1", ["--kind", "damaged"])],
+    [
+        ("2", []),
+        ("0.5", ["--kind", "disk of a follower"]),
+        ("1", ["--kind", "damaged"]),
+        ("1", ["--kind", "loses", "--kind", "is slow"]),
+    ],
 )
 def test_no_job_is_lost_and_nothing_runs_twice(minutes: str, kinds: list[str]) -> None:
     """A server whose disk was full or has damaged files comes back, too."""
