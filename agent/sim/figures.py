@@ -32,7 +32,7 @@ class Shape(NamedTuple):
     arrays: bool = False
     """True if some requests are arrays."""
     drains: bool = False
-    """True if an administrator drains nodes and moves their jobs."""
+    """True if an administrator drains nodes, moves their jobs, and removes some."""
 
 
 class SeedFigures(NamedTuple):
@@ -63,6 +63,8 @@ class SeedFigures(NamedTuple):
     """The number of drains of nodes that began or ended."""
     moves: int = 0
     """The number of stops of tasks that move off drained nodes."""
+    removals: int = 0
+    """The number of nodes that were removed and installed anew."""
 
     @property
     def counts(self) -> bool:
@@ -84,7 +86,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
     done = counted = events = entries = broken = freezes = thaws = evictions = gangs = 0
-    exchanges = too_old = drains = moves = 0
+    exchanges = too_old = drains = moves = removals = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
@@ -92,6 +94,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         thaws, gangs = thaws + each.thaws, gangs + each.gangs
         exchanges, too_old = exchanges + each.exchanges, too_old + each.too_old
         drains, moves = drains + each.drains, moves + each.moves
+        removals += each.removals
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -114,6 +117,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "too_old": too_old,
         "drains": drains,
         "moves": moves,
+        "removals": removals,
         "freezes": freezes,
         "thaws": thaws,
         "evictions": evictions,

@@ -139,6 +139,15 @@ class NodeProcess(SimProcess):
         self.around.timeline.after(LOOK_NS, self._look, self._boots)
         self.start_agent()
 
+    def install(self, keys: tuple[str, ...]) -> None:
+        """Begin anew with an empty disk, as the node of a host that trusts these schedulers."""
+        if self.powered:
+            self.power_off()
+        self.around.story.tell("{} is installed anew", self.name)
+        self._stored = Position()
+        self._trusted = self._trusted._replace(schedulers=keys)
+        self.boot_machine()
+
     def power_off(self) -> None:
         """Lose everything that is not on disk."""
         self.alive = self.powered = False

@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from stoker.agent.sim.drainer import Drainer
 from stoker.agent.sim.fault_plan import FaultPlan
 from stoker.agent.sim.figures import ENTRIES_MIN, SeedFigures, Shape
+from stoker.agent.sim.node_changer import NodeChanger
 from stoker.agent.sim.node_process import NodeProcess, TrustedCluster
 from stoker.agent.sim.roster_changer import RosterChanger
 from stoker.agent.sim.run_audit import RunAudit
@@ -61,7 +61,8 @@ UPGRADES_EVERY = 4
 ARRAYS_EVERY = 3
 """In one of so many seeds that begin with the newest level, some requests are arrays."""
 DRAINS_EVERY = 6
-"""In two of so many seeds that begin with the newest level, an administrator drains nodes."""
+"""In two of so many seeds that begin with the newest level, an administrator drains and
+removes nodes."""
 CLUSTER = "sim"
 NONE = stream_faults.StreamFaults()
 
@@ -102,7 +103,7 @@ class World:
         )
         self._changer: RosterChanger | None = None
         self._upgrader: Upgrader | None = None
-        self._drainer: Drainer | None = None
+        self._node_changer: NodeChanger | None = None
         self._build()
         self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
 
@@ -171,7 +172,8 @@ class World:
         if self.shape.upgrades:
             self._upgrader = Upgrader(self.around, self.schedulers, FAULTS_NS)
         if self.shape.drains:
-            self._drainer = Drainer(self.around, self.schedulers, FAULTS_NS)
+            changer = NodeChanger(self.around, self.schedulers, self.nodes, FAULTS_NS)
+            self._node_changer = changer
         for user in self.users:
             user.plan(self.chance, self.shape.wishes, FAULTS_NS)
         self.timeline.after(LOOK_NS, self._look, None)
@@ -191,8 +193,8 @@ class World:
         self.timeline.run(FAULTS_NS)
         if self._upgrader is not None:
             self._upgrader.finish()
-        if self._drainer is not None:
-            self._drainer.finish()
+        if self._node_changer is not None:
+            self._node_changer.finish()
         self.plan.heal()
         self._finish()
         for each in self.schedulers:
@@ -265,7 +267,7 @@ class World:
         """
         if any(user.unanswered for user in self.users):
             return False
-        if self._drainer is not None and not self._drainer.is_over:
+        if self._node_changer is not None and not self._node_changer.is_over:
             return False
         if not all(self._waits_as_told(job) for job in self._late()):
             return False
@@ -326,8 +328,9 @@ class World:
             self._changer.changes if self._changer is not None else 0,
             self._upgrader.exchanges if self._upgrader is not None else 0,
             self._upgrader.too_old if self._upgrader is not None else 0,
-            self._drainer.drains if self._drainer is not None else 0,
+            self._node_changer.drains if self._node_changer is not None else 0,
             self.audit.nodes.moves,
+            self._node_changer.removals if self._node_changer is not None else 0,
         )
 
 

@@ -45,6 +45,8 @@ class GangAudit:
         """The number of attempts of gangs."""
         self._violated = violated
         self._gangs: dict[int, PlacedGang] = {}
+        self._lost: dict[int, set[int]] = {}
+        """The tasks of each gang that this entry loses with their nodes."""
 
     def applied(self, entry: Entry, applied: Applied, lost: Iterable[str]) -> None:
         """Check what one entry does to gangs; `lost` are the nodes that it says to run nothing any
@@ -52,6 +54,7 @@ class GangAudit:
         for blob in entry.blobs if self._gangs else ():
             if isinstance(blob, OutcomeBlob):
                 self._reported(blob.outcome)
+        self._lost.clear()
         for node in lost:
             self._lose(node)
         seq = entry.prev_index + 1
@@ -82,9 +85,10 @@ class GangAudit:
             gang.ready.add(outcome.task)
 
     def _lose(self, node: str) -> None:
-        for gang in self._gangs.values():
+        for job, gang in self._gangs.items():
             for task in [task for task, where in gang.nodes.items() if where == node]:
                 gang.ended(task, "lost")
+                self._lost.setdefault(job, set()).add(task)
 
     # --- actions ----------------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ class GangAudit:
         gang = self._gangs.get(job)
         if gang is None:
             self._violated(f"entry {seq} releases the gang {job}, which is not placed")
-        elif len(gang.ready) < gang.size or len(tasks) < gang.size:
+        elif len(gang.ready) < gang.size or len(tasks | self._lost.get(job, set())) < gang.size:
             self._violated(
                 f"entry {seq} releases the tasks {sorted(tasks)} of {gang.size} of the gang {job},"
                 f" and {sorted(gang.ready)} are ready"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import Entry, EvictBlob, NodeBlob
+from stoker.mesh.log.entry import Entry, EvictBlob, NodeBlob, NodeRemovedBlob
 from stoker.mesh.log.feature_level import FeatureRange
 from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.log.genesis import digest as genesis_digest
@@ -115,12 +115,14 @@ class LogAudit:
             self.violated(f"after entry {state.index} the core of {who} breaks {broken}")
 
     def _lost(self, entry: Entry) -> list[str]:
-        """Return the nodes that an entry gives up, or knows to have booted again."""
+        """Return the nodes that an entry gives up or removes, or knows to have booted again."""
         lost = []
         for blob in entry.blobs:
             if isinstance(blob, EvictBlob):
                 lost.append(blob.node)
                 self.evictions += 1
+            elif isinstance(blob, NodeRemovedBlob):
+                lost.append(blob.node)
             elif isinstance(blob, NodeBlob):
                 node, boot_id = blob.report.node, blob.report.boot_id
                 if self._boots.get(node, boot_id) != boot_id:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The auditor of nodes: one that is drained or given up gets nothing to start, after every entry.
+"""The auditor of nodes: what is drained, removed or given up gets nothing to start.
 
-It keeps books of its own from the drains, evictions and returns that entries say. Owns the rules
-that nothing starts on a node that an earlier entry drained or gave up, and that no job is moved off
-a node whose drains did not say so.
+It looks after every entry and keeps books of its own from the drains, evictions and returns that
+entries say. Owns the rules that nothing starts on a node that an earlier entry drained or gave up,
+and that no job is moved off a node whose drains did not say so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import Blob, DrainBlob, Entry, EvictBlob, MoveBlob, NodeBlob
+from stoker.mesh.log.entry import (
+    Blob,
+    DrainBlob,
+    Entry,
+    EvictBlob,
+    MoveBlob,
+    NodeBlob,
+    NodeRemovedBlob,
+)
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.sim.device_audit import started
 from stoker.scheduler.nouns import NodeReport, StopJob
@@ -21,9 +29,12 @@ MOVED = "moved off "
 UNNAMED = "a drained node"
 """The node in that reason if its drain ended in the entry of the stop."""
 
+NO_BOOT = ""
+"""The boot of a node that was removed: whatever reports itself under its name is another one."""
+
 
 class GivenUp(NamedTuple):
-    """A node that was given up in its boot `boot_id`, by entry `seq`."""
+    """A node that was given up or removed in its boot `boot_id`, by entry `seq`."""
 
     boot_id: str
     seq: int
@@ -78,6 +89,9 @@ class NodeAudit:
             self._drained.add(blob.node)
         elif isinstance(blob, EvictBlob):
             self._gone[blob.node] = GivenUp(self._boots.get(blob.node, ""), seq)
+        elif isinstance(blob, NodeRemovedBlob):
+            self._gone[blob.node] = GivenUp(NO_BOOT, seq)
+            self._drained.discard(blob.node)
 
     def _out(self, node: str) -> str:
         """Return why a node gets nothing to start; empty if it may."""

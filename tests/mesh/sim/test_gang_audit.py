@@ -122,6 +122,18 @@ def test_a_release_of_some_is_noticed(bench: Bench) -> None:
     assert "releases the tasks [0, 1] of 3" in bench.found[0]
 
 
+def test_a_release_of_those_whose_nodes_the_entry_does_not_lose_is_right(bench: Bench) -> None:
+    ready = [said(task, "ready") for task in TASKS]
+    rest = [release(1), stop(1), release(2), stop(2)]
+    bench.entry(*rest, reports=ready, lost=[NODES[0]])
+    assert bench.found == []
+    late = Bench()
+    late.entry(*map(start, TASKS))
+    late.entry(stop(1), stop(2), reports=ready, lost=[NODES[0]])
+    late.entry(release(1), release(2))
+    assert "entry 3 releases the tasks [1, 2] of 3 of the gang 1" in late.found[0]
+
+
 def test_a_release_of_a_gang_that_is_not_placed_is_noticed() -> None:
     bench = Bench()
     bench.entry(release(0))

@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from stoker.mesh.log.entry import NO_HASH, Blob, DrainBlob, Entry, EvictBlob, MoveBlob, NodeBlob
+from stoker.mesh.log.entry import (
+    NO_HASH,
+    Blob,
+    DrainBlob,
+    Entry,
+    EvictBlob,
+    MoveBlob,
+    NodeBlob,
+    NodeRemovedBlob,
+)
 from stoker.mesh.replica.changes import Applied
 from stoker.mesh.sim.node_audit import MOVED, UNNAMED, NodeAudit
 from stoker.scheduler.nouns import (
@@ -83,3 +92,12 @@ def test_nothing_starts_on_a_node_that_was_given_up_before_it_is_back() -> None:
     assert bench.entry(up("b1", settled=2), actions=(START,)) == []
     bench.entry(EvictBlob("n1", 1, "silent"))
     assert bench.entry(up("b2"), actions=(START,)) == [], "it was booted again"
+
+
+def test_nothing_starts_on_a_node_that_was_removed_before_another_one_has_its_name() -> None:
+    bench = Bench()
+    bench.entry(up("b1"), DRAINS)
+    assert bench.entry(NodeRemovedBlob("n1", 1, "", "old"), actions=(START,)) != [], "drained"
+    gone = ["entry 3 starts the jobs [1] on n1, which is given up"]
+    assert bench.entry(actions=(START,)) == gone
+    assert bench.entry(up("b1"), actions=(START,)) == [], "no drain is left either"
