@@ -172,8 +172,8 @@ class World:
         if self.shape.upgrades:
             self._upgrader = Upgrader(self.around, self.schedulers, FAULTS_NS)
         if self.shape.drains:
-            changer = NodeChanger(self.around, self.schedulers, self.nodes, FAULTS_NS)
-            self._node_changer = changer
+            nodes = NodeChanger(self.around, self.schedulers, self.nodes, FAULTS_NS)
+            self._node_changer = nodes
         for user in self.users:
             user.plan(self.chance, self.shape.wishes, FAULTS_NS)
         self.timeline.after(LOOK_NS, self._look, None)
