@@ -107,9 +107,11 @@ class Pledges:
         end. Entries of the own term are not looked at: they are of this scheduler, and a voter may
         read one in the log before its append is acknowledged.
         """
-        ends = {voter: end for voter, end in self._ends.items() if end.term != self.term}
-        voter = max(ends, key=lambda each: ends[each].rank, default=0)
-        return (voter, ends[voter]) if voter and ends[voter].rank > own.rank else None
+        found, rank = None, own.rank
+        for voter, end in self._ends.items():
+            if end.term != self.term and end.rank > rank:
+                found, rank = (voter, end), end.rank
+        return found
 
     def right_ns(self, own: ChainPlace) -> int:
         """Return the moment up to which this scheduler, with this end of its chain, has authority;
@@ -118,7 +120,8 @@ class Pledges:
         What it lacks may be a change of the roster that let voters of this one go. They are bound
         to nobody who leads by the next roster, so their pledges exclude nobody.
         """
-        return 0 if self.best(own) is not None else self.until_ns
+        until_ns = self.until_ns
+        return until_ns if until_ns and self.best(own) is None else 0
 
     def since(self, stamp_ns: int) -> set[int]:
         """Return the voters that have pledged on a request of a later stamp than this one."""

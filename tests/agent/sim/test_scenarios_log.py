@@ -24,7 +24,7 @@ CONFIRM_ALONE = Mutant(
 )  # fmt: skip
 CANDIDATE_ALONE = Mutant(
     "candidate-alone", "stoker.mesh.replica.peers.pledges", "Pledges.best",
-    "ends[voter].rank > own.rank", "False",
+    "end.rank > rank", "False",
     "a candidate fetches what a voter holds beyond it",
 )  # fmt: skip
 NO_REPAIR = Mutant(

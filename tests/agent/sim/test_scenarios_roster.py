@@ -51,7 +51,7 @@ UNHELPED = Mutant(
 )  # fmt: skip
 HALF_READ = Mutant(
     "half-read", "stoker.mesh.replica.peers.pledges", "Pledges.right_ns",
-    "0 if self.best(own) is not None else self.until_ns", "self.until_ns",
+    "until_ns and self.best(own) is None", "True",
     "pledges give no authority to a candidate whose voters know more entries than it does",
 )  # fmt: skip
 STRANGER = Mutant(

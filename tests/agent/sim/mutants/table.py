@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     Mutant(
         "no-fetch", PLEDGES, "Pledges.best",
-        "ends[voter].rank > own.rank", "False",
+        "end.rank > rank", "False",
         "a candidate fetches what a voter holds beyond it",
     ),
     Mutant(
