@@ -17,8 +17,8 @@ FRAMES_MAX = 10_000
 
 
 class CableQuality(NamedTuple):
-    """What one direction of a cable does to frames; each frame has its own delay, so a later one
-    may overtake it."""
+    """The quality of one direction of a cable; each frame has its own delay, so a later one may
+    overtake it."""
 
     loss: float = 0.0
     """The share of frames that get lost."""
@@ -28,7 +28,7 @@ class CableQuality(NamedTuple):
 
 
 class FrameCounts(NamedTuple):
-    """What became of the frames that were put in, and the most by which one came out too late."""
+    """The fates of the frames that were put in, and the most by which one came out too late."""
 
     frames: int
     passed: int
@@ -45,7 +45,7 @@ class FrameQueue:
     def __init__(self, quality: CableQuality, chance: random.Random) -> None:
         self._quality, self._chance = quality, chance
         self._heap: list[tuple[float, int, bytes]] = []
-        """When each frame is due, its number, and itself."""
+        """The frames under way, each behind the moment at which it is due and its number."""
         self._frames = self._passed = self._lost = self._full = 0
         self._late_s = 0.0
 

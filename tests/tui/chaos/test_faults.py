@@ -19,7 +19,7 @@ SPOILS = [kind for kind in faults.KINDS if kind.spoils_cable]
 
 
 class CableOnPaper:
-    """What a fault wants of a cable, and what was done with it."""
+    """A cable that notes how bad a fault wants it, and what was done with it."""
 
     def __init__(self, host: Host, qualities: Mapping[str, CableQuality], seed: int) -> None:
         self.host, self.qualities, self.done = host, qualities, list[str]()
