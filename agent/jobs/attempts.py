@@ -71,10 +71,13 @@ class _Attempt(msgspec.Struct):
         return self.stop is not None and self.stop.state == "failed"
 
     def gives_way_to(self, stop: StopJob) -> bool:
-        """True if this stop counts: the scheduler's replaces a device's fault, and what is lost
-        may run elsewhere, so that no grace holds it here."""
+        """True if this stop counts: the scheduler's replaces a device's fault, what is lost may
+        run elsewhere, so that no grace holds it here, and what was cancelled has none either."""
         before = self.stop
-        return before is None or self.faulted or (stop.state == "lost" and before.state != "lost")
+        if before is None or self.faulted:
+            return True
+        hurries = bool(before.signal) and not stop.signal
+        return hurries or (stop.state == "lost" and before.state != "lost")
 
 
 class Attempts:

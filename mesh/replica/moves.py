@@ -8,6 +8,7 @@ back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from stoker.scheduler.names import name_id
@@ -65,6 +66,16 @@ def begun(book: Book, record: Job) -> str:
 def waits(record: Job) -> str:
     """Return the reason of a job that was moved and has no other node yet."""
     return f"{record.reason}; it runs again elsewhere"
+
+
+def cut_short(record: Job, reason: int, state: ReplicaState) -> Iterator[tuple[str, StopJob]]:
+    """Yield by node the stops of a job that was to run again and is not any more: it has nothing
+    to save its work for."""
+    if reason in GIVES_WAY:
+        return
+    for task in state.core.job_tasks(record.job):
+        key = state.book.key(task.job, task.attempt, task.task)
+        yield state.node_name(task.node), StopJob(*key, record.reason)
 
 
 def stop_of(book: Book, key: TaskKey, why: str, reason: int) -> StopJob:

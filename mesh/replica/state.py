@@ -416,8 +416,12 @@ class ReplicaState:
         if effect.state in ENDED:
             self._end(record, effect, outcome)
             array_steps.doomed(self.book, effect, step)
-        elif effect.state == "stopping" and record.ranks:
+            return
+        if effect.state == "stopping" and record.ranks:
             gangs.judge(record, effect, outcome)
+        if effect.state == "stopping" and was_stopping:
+            for node, stop in moves.cut_short(record, effect.reason, self):
+                step.act(node, stop)
 
     def _end(self, record: Job, effect: StateChanged, outcome: Outcome | None) -> None:
         """Record the end of a job."""

@@ -150,6 +150,19 @@ def test_a_job_that_saves_nothing_is_ended_after_the_grace(here: LiveNode) -> No
     assert view(here, job).attempts[0].exit_code == 0
 
 
+def test_a_job_that_is_cancelled_in_its_grace_ends_at_once(
+    here: LiveNode, public_folder: Path
+) -> None:
+    """Its drain gives it ten minutes, for which no test waits."""
+    never = public_folder / "not-ever"
+    job = begun(here, SAVES.format(go=never), retries=1, checkpoint_signal="USR1")
+    drained(here, "--grace", "10m")
+    saving(here, job)
+    here.stoker("cancel", str(job))
+    ended = here.wait(job)
+    assert (ended.state, ended.attempt) == ("cancelled", 1)
+
+
 def where(node: LiveNode, job: int) -> str:
     found = view(node, job)
     return found.decision.node if found.decision and found.state == "running" else ""

@@ -49,6 +49,8 @@ def action_of(words: list[str]) -> Action:
             return start_of(key_of(key))
         case ["stop", key]:
             return StopJob(*key_of(key), "cancelled by alice")
+        case ["move", key]:
+            return StopJob(*key_of(key), "moved off n1", signal="USR1", grace_s=600.0)
         case ["evict", key]:
             return StopJob(*key_of(key), "the node was silent", "lost")
         case ["forget", job]:
@@ -247,8 +249,9 @@ class World:
                 return f"start {names(s.key for s in starts)}"
             case steps.ReleaseAttempts(keys):
                 return f"release {names(keys)}"
-            case steps.StopAttempt(key, reason):
-                return f"stop {names([key])} ({reason})"
+            case steps.StopAttempt(key, reason, signal, grace_s):
+                saves = f", {signal} and {grace_s:g} s" if signal and grace_s is not None else ""
+                return f"stop {names([key])} ({reason}{saves})"
             case steps.Settle(key):
                 return f"settle {names([key])}"
             case steps.SendOutcomes(number, outcomes):

@@ -21,7 +21,7 @@ UNREPEATED = Mutant(
 )  # fmt: skip
 SAVES_ON = Mutant(
     "saves-on", "stoker.agent.jobs.attempts", "_Attempt.gives_way_to",
-    "stop.state == \"lost\" and", "False and",
+    "hurries or (stop.state == \"lost\" and before.state != \"lost\")", "False",
     "an attempt that is lost ends on its node, whatever time it had to save its work",
 )  # fmt: skip
 

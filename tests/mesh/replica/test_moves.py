@@ -181,3 +181,28 @@ def test_a_cancelled_job_has_no_time_to_save_its_work(bench: Bench) -> None:
     bench.feed(events.CancelRequested("c", [1], ""))
     (stop,) = stops(bench)
     assert (stop.signal, stop.grace_s) == ("", None)
+
+
+def test_a_job_that_is_cancelled_in_its_grace_ends_at_once(bench: Bench) -> None:
+    bench.submit("s", retries=1, checkpoint_signal="USR1")
+    bench.hello("n2")
+    drain(bench, move=True, grace_s=600.0)
+    bench.feed(events.CancelRequested("c", [1], "not needed"))
+    first, second = stops(bench)
+    assert (first.signal, first.grace_s) == ("USR1", 600.0)
+    assert second.key == first.key and (second.signal, second.grace_s) == ("", None)
+    assert second.reason == job(bench, 1).reason != first.reason
+    assert desired(bench).stops == (second,), "a message that was lost is repeated"
+    ended(bench, 1)
+    assert job(bench, 1).state == "cancelled"
+
+
+def test_a_gang_that_is_cancelled_in_its_grace_ends_at_once_on_all_nodes(bench: Bench) -> None:
+    bench.hello("n2")
+    bench.submit("s", tasks=2, tasks_per_node=1, retries=1)
+    bench.hello("n3")
+    drain(bench, move=True, grace_s=600.0)
+    bench.feed(events.CancelRequested("c", [1], ""))
+    for node in ("n1", "n2"):
+        told = stops(bench, node)
+        assert [each.signal for each in told] == ["TERM", ""], node
