@@ -32,8 +32,10 @@ from stoker.agent.jobs.job_folders import JobFolders
 from stoker.agent.jobs.job_output import JobOutput, Watches
 from stoker.agent.jobs.job_waiters import JobWaiters
 from stoker.agent.jobs.node_core import NodeCore
+from stoker.agent.jobs.output_spooler import OutputFiles, OutputSpooler
 from stoker.agent.jobs.retention import cap
 from stoker.agent.jobs.spawner import Spawner
+from stoker.agent.jobs.spooled_attempt import SpoolRecords
 from stoker.agent.jobs.start_records import StartRecords
 from stoker.agent.jobs.steps import Event
 from stoker.agent.link.broker_connections import BrokerConnections
@@ -69,6 +71,7 @@ from stoker.mesh.wire.command import CommandChain
 from stoker.mesh.wire.queries import AlertsQuery, AlertsReply
 from stoker.native.errors import StokerError, Unavailable
 from stoker.native.structured_log import structlog
+from stoker.scheduler.nouns import TaskKey
 
 WEIGH_EVERY_S = 5.0
 """Seconds between two measurements of the output of running jobs."""
@@ -138,7 +141,7 @@ class AgentDaemon:
         self._tracer.publish = self._link.publish
         self._alerts = metrics.alerts(self._link.publish)
         requests = SchedulerRequests(setting.node, self._link, self._answered, self._tasks.spawn)
-        self._effects = self._effect_runner(requests)
+        self._effects, self._spooler = self._effect_runner(requests), self._output_spooler()
         self._core_loop = CoreLoop(self._core, self._status, self._effects.carry_out, self._give_up)
         self._recorder, self._gossip = RingRecorder(setting), GossipWatch(setting, self._link)
         self._spawner: Spawner | None = None
@@ -154,6 +157,16 @@ class AgentDaemon:
         setting = self._setting
         places = (setting.jobs, setting.state.run, setting.state.shm)
         return NodeShortage(places, setting.config.disk, self._telemetry, self.post)
+
+    def _output_spooler(self) -> OutputSpooler:
+        def dropped(key: TaskKey) -> int:
+            end = self._executor.exited(key) if self._executor is not None else None
+            return self._folders.dropped(key, end)
+
+        setting = self._setting
+        files = OutputFiles(setting.jobs, lambda key: self._starts.living(key) is not None, dropped)
+        records = SpoolRecords(setting.agent / "spool")
+        return OutputSpooler(setting.node, files, records, self._link.request)
 
     def _effect_runner(self, requests: SchedulerRequests) -> EffectRunner:
         return EffectRunner(
@@ -258,6 +271,7 @@ class AgentDaemon:
             health.watch.run,
             self._shortage.run,
             self._gossip.run,
+            self._spooler.run,
             self._count,
         ):
             self._tasks.keep_running(work)
@@ -308,6 +322,7 @@ class AgentDaemon:
         executor.acknowledged = self._folders.keep
         executor.renew = self._folders.renew
         executor.occupied = self._telemetry.occupied
+        executor.begins = self._spooler.begin
         executor.output_cap = partial(cap, self._setting.config.retention)
         return executor
 
@@ -420,6 +435,7 @@ class AgentDaemon:
             self._recorder,
             self._shortage,
             self._gossip,
+            self._spooler,
         )
         watch = self._health.watch if self._health is not None else None
         made = (self._telemetry, self._executor, self._queries, self._exporter, self._page, watch)

@@ -102,6 +102,8 @@ class JobExecutor:
         self.output_cap: Callable[[int, int], int] = lambda requested, promised: requested
         """(bytes requested, bytes that the user's running jobs may write) -> bytes that it may
         write."""
+        self.begins: Callable[[StartJob], None] = lambda start: None
+        """Called with each start that is recorded."""
         self.counters: Counter[str] = self._followed.counters
 
     # --- effects ----------------------------------------------------------------------------------
@@ -148,6 +150,7 @@ class JobExecutor:
     def _begin(self, wanted: Iterable[StartJob]) -> None:
         launches: list[Launch] = []
         records: list[StartRecord] = []
+        begun: list[StartJob] = []
         promised: Counter[int] = Counter()
         missing = gone(self._place)
         for each in wanted:
@@ -158,6 +161,7 @@ class JobExecutor:
                 continue
             launches.append(launch)
             records.append(record)
+            begun.append(each)
         try:
             self._starts.add(records)
         except OSError as error:
@@ -165,6 +169,8 @@ class JobExecutor:
                 self.counters["start_refused"] += 1
                 self._not_taken(record.key, str(error), error.errno)
             return
+        for each in begun:
+            self.begins(each)
         if launches:
             self._spawn(self._send(launches))
 

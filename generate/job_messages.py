@@ -24,7 +24,7 @@ FIRST_OPTIONAL: Final = "short"
 """In the view this field and those behind it have a default: they came later than the others."""
 AFTERS: Final = ("after", "after_any", "after_fail")
 """Options that name jobs, which a request may do by other words than their numbers."""
-MADE: Final = ("argv", "env", "short", "queue")
+MADE: Final = ("argv", "env", "short", "queue", "spool_output_bytes")
 """Fields of the view that are not those of the spec as they are."""
 
 
@@ -77,8 +77,9 @@ def _spec(options: list[Option]) -> Iterator[str]:
 
 def _shown(options: list[Option]) -> Iterator[str]:
     given = {option.name: option.view for option in options if option.name in MADE}
-    arguments = ", ".join(f"{name}: {given[name]}" for name in MADE)
-    yield from ("", "", "def shown_spec(", f"    spec: JobSpec, *, {arguments}", ") -> Spec:")
+    yield from ("", "", "def shown_spec(", "    spec: JobSpec,", "    *,")
+    yield from (f"    {name}: {given[name]}," for name in MADE)
+    yield ") -> Spec:"
     yield '    """The spec for its user; the caller says what is not shown as it is."""'
     yield "    return Spec("
     for option in options:

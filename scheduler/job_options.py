@@ -184,5 +184,6 @@ LIMITS: Final = (
     OptionLimit("device_memory_least_bytes", 1_048_576, 1_125_899_906_842_624, "bytes"),
     OptionLimit("min_link_gbps", 1, 65_535),
     OptionLimit("rank_patience_s", 3, 86_400),
+    OptionLimit("spool_output_bytes", 1_024, 67_108_864, "bytes"),
 )
 """Limits that hold at every door."""

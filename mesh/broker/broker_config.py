@@ -14,7 +14,7 @@ import msgspec
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.identity import identity
-from stoker.mesh.wire import join_messages, subjects, telemetry_streams
+from stoker.mesh.wire import join_messages, output_spool, subjects, telemetry_streams
 from stoker.mesh.wire.subjects import PREFIX, token
 from stoker.mesh.wire.telemetry_streams import STREAMS
 from stoker.native.errors import BadRequest, NotSupported
@@ -220,12 +220,17 @@ def _jetstream(settings: BrokerSettings) -> list[str]:
         f"  store_dir: {json.dumps(settings.store_dir)}",
         "  sync_interval: always",
         "  strict: true",
-        f"  max_file_store: {settings.log_max_bytes * LOG_STORE_FACTOR}",
+        f"  max_file_store: {_file_bytes(settings)}",
         f"  max_memory_store: {MEMORY_STORE_BYTES}",
         '  limits { duplicate_window: "5m", max_ack_pending: 10000 }',
         "}",
         'server_tags: ["sync:always"]',
     ]
+
+
+def _file_bytes(settings: BrokerSettings) -> int:
+    """Return the room on disk of the log and of the spooled output, one copy of each."""
+    return settings.log_max_bytes * LOG_STORE_FACTOR + output_spool.STORE_BYTES
 
 
 def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
@@ -260,9 +265,9 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
     return [
         f"  {CONTROL}: {{",
         "    jetstream {",
-        f"      max_file: {settings.log_max_bytes * LOG_STORE_FACTOR * copies}",
+        f"      max_file: {_file_bytes(settings) * copies}",
         f"      max_memory: {MEMORY_STORE_BYTES}",
-        f"      max_streams: {1 + len(STREAMS)}, max_consumers: 16",
+        f"      max_streams: {2 + len(STREAMS)}, max_consumers: 16",
         "    }",
         *_list("users", users),
         *_list("exports", exports),
@@ -395,6 +400,8 @@ def _scheduler_may_publish() -> list[str]:
     api.append(f"$JS.API.DIRECT.GET.{stream}")
     owns = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "STREAM.DELETE", "DIRECT.GET")
     api += [f"$JS.API.{call}.{each.name}" for each in STREAMS for call in owns]
+    spool = ("STREAM.CREATE", "STREAM.UPDATE", "STREAM.INFO", "DIRECT.GET")
+    api += [f"$JS.API.{call}.{output_spool.STREAM}" for call in spool]
     api += [f"{PREFIX}.decisions.*", f"{PREFIX}.outcomes.*", f"{PREFIX}.events.>"]
     nodes = [f"{PREFIX}.cmd.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
@@ -427,6 +434,7 @@ def _agent_may_publish(node: str) -> list[str]:
         subjects.kernels_of_node(node),
         subjects.alerts(node),
         subjects.rotation(node),
+        subjects.spooled_by_node(node),
     ]
 
 

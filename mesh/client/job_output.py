@@ -46,7 +46,8 @@ async def pieces(
     """Yield one stream of a job in order; the last piece of each attempt may hold no data.
 
     `again` is called with the job before each further attempt. Raise NotFound at the end if the
-    last one's output is on a host that is given up, so that nobody takes a part for all of it.
+    last one's output is on a host that is given up, or was spooled in part, so that nobody takes a
+    part for all of it.
     """
     chosen = asked
     while True:
@@ -58,16 +59,19 @@ async def pieces(
         if asked.follow and not asked.attempt and last.again:
             after = await _next_attempt(client, asked.job, last.attempt)
         if after is None:
-            _check_present(last)
+            _check_present(last, asked)
             return
         again(after)
         chosen = asked._replace(attempt=last.attempt + 1)
 
 
-def _check_present(last: schema.LogsView) -> None:
+def _check_present(last: schema.LogsView, asked: Asked) -> None:
     if last.absent:
         attempt = f"attempt {last.attempt} of job {last.job}"
         raise NotFound(f"the output of {attempt} cannot be read now: {last.absent}")
+    if last.lacks:
+        rank = f" (rank {asked.rank})" if asked.rank else ""
+        raise NotFound(f"job {last.job}{rank}: {last.spooled}")
 
 
 async def _attempt(client: Client, asked: Asked) -> AsyncIterator[schema.LogsView]:

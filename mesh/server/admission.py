@@ -14,6 +14,7 @@ import msgspec
 
 from stoker.mesh.server.admission_conditions import check_conditions
 from stoker.mesh.server.admission_devices import check_devices
+from stoker.mesh.wire import output_spool
 from stoker.mesh.wire.job_request import Afters, JobRequest, job_spec
 from stoker.native.errors import BadRequest
 from stoker.scheduler import array_indexes
@@ -80,6 +81,9 @@ def admit(request: JobRequest, afters: Afters = NO_AFTERS) -> JobSpec:
         whole = msgspec.structs.replace(
             request, retries=retries, tasks=tasks, tasks_per_node=each, placement=placement
         )
+    if request.spool_output_bytes is not None:
+        env = {**request.env, output_spool.VARIABLE: str(request.spool_output_bytes)}
+        whole = msgspec.structs.replace(whole, env=env)
     spec = job_spec(whole, afters)
     return msgspec.structs.replace(spec, launch_key=_launch_key(request)) if spec.mpi else spec
 

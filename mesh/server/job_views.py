@@ -16,7 +16,7 @@ from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import verdict_words
 from stoker.mesh.server.cluster_views import position
 from stoker.mesh.server.numa_words import numa_words
-from stoker.mesh.wire import schema
+from stoker.mesh.wire import output_spool, schema
 from stoker.mesh.wire.job_request import shown_spec
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Attempt, Job
@@ -177,7 +177,14 @@ def _device_ns(replica: Replica, job: int) -> int | None:
 def _spec(spec: JobSpec, short: bool) -> schema.Spec:
     argv, cut = short_argv(spec.argv) if short else (spec.argv, False)
     env = None if short else spec.env
-    return shown_spec(spec, argv=argv, env=env, short=cut, queue=spec.queue or DEFAULT_QUEUE)
+    return shown_spec(
+        spec,
+        argv=argv,
+        env=env,
+        short=cut,
+        queue=spec.queue or DEFAULT_QUEUE,
+        spool_output_bytes=output_spool.bytes_of(spec.env) or None,
+    )
 
 
 def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

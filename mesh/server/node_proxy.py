@@ -18,7 +18,8 @@ from stoker.mesh.replica.departed_nodes import entry_of
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import job_views, node_proxy_alerts, node_proxy_devices
 from stoker.mesh.server.service import Caller, Proxied
-from stoker.mesh.wire import queries, schema, subjects
+from stoker.mesh.server.spooled_output import SpooledPart
+from stoker.mesh.wire import output_spool, queries, schema, subjects
 from stoker.mesh.wire.queries import LogsReply, Query, StdinReply, TraceReply
 from stoker.mesh.wire.schema import (
     GetRequest,
@@ -49,6 +50,9 @@ AnswerCaller = Callable[[Caller], Awaitable[bytes]]
 AwaitJob = Callable[[int, str, float], Awaitable[Job]]
 """Waits for a job (job, until, wait_s) and returns it."""
 
+ReadSpooled = Callable[[str, TaskKey, str, int, int], Awaitable[SpooledPart | None]]
+"""Reads spooled output (node, key, stream, offset, limit)."""
+
 R = TypeVar("R", LogsReply, StdinReply, TraceReply)
 _rows = msgspec.json.Decoder(list[KernelRow])
 
@@ -76,6 +80,7 @@ class NodeProxy:
         audit: AnswerCaller,
     ) -> None:
         self._replica = replica
+        self.read_spooled: ReadSpooled = _nothing_spooled
         self._telemetry = telemetry
         self._audit = audit
         self._query_node = query_node
@@ -125,9 +130,16 @@ class NodeProxy:
         if ran is None or ran.silent:
             return nothing
         if (absent := self._out_of_reach(ran)) is not None:
-            return msgspec.structs.replace(nothing, absent=str(absent))
+            found = await self._from_spool(request, job, ran, nothing, absent.message)
+            return found or msgspec.structs.replace(nothing, absent=_not_spooled(job, absent))
         query = queries.LogsQuery(*ran.key, request.stream, request.offset, limit, request.wait_s)
-        reply = await self._query(ran, "logs", query, LogsReply)
+        try:
+            reply = await self._query(ran, "logs", query, LogsReply)
+        except (NotFound, Unavailable) as error:
+            found = await self._from_spool(request, job, ran, nothing, error.message)
+            if found is None:
+                raise
+            return found
         if reply is None:
             return nothing
         return schema.LogsView(
@@ -139,6 +151,27 @@ class NodeProxy:
             dropped_bytes=reply.dropped,
             attempt=ran.key.attempt,
             again=_goes_on(job, ran.key.attempt),
+        )
+
+    async def _from_spool(
+        self, request: LogsRequest, job: Job, ran: _Ran, nothing: schema.LogsView, why: str
+    ) -> schema.LogsView | None:
+        """Return what the cluster's spool has of output that its node does not give, for this
+        reason; None if it has nothing, or nothing new of an attempt that goes on."""
+        if not output_spool.bytes_of(job.decoded_spec().env):
+            return None
+        read = self.read_spooled(ran.node, ran.key, request.stream, request.offset, request.limit)
+        part = await read
+        if part is None or not (part.data or ran.over):
+            return None
+        return msgspec.structs.replace(
+            nothing,
+            data=part.data,
+            next_offset=part.next_offset,
+            eof=ran.over and part.over,
+            waiting=False,
+            spooled=f"{why}; {part.said}",
+            lacks=part.lacks,
         )
 
     async def _stdin(self, request: StdinRequest, job: Job) -> schema.StdinView:
@@ -387,6 +420,19 @@ def _present(job: Job, decision: Decision, rank: int) -> _Ran:
     each = job.ranks[rank]
     over = each.state in ENDED
     return _Ran(key, each.decision.node, over, over and _silent(each.usage), each.decision)
+
+
+async def _nothing_spooled(
+    node: str, key: TaskKey, stream: str, offset: int, limit: int
+) -> SpooledPart | None:
+    return None
+
+
+def _not_spooled(job: Job, absent: NotFound) -> str:
+    """Return why the output of a host that is gone cannot be read, and what helps the next job."""
+    if output_spool.bytes_of(job.decoded_spec().env):
+        return f"{absent}. Nothing of it had reached the spool of the cluster"
+    return f"{absent}. Submit with --spool-output to keep output with the cluster as well"
 
 
 def _goes_on(job: Job, attempt: int) -> bool:

@@ -120,6 +120,7 @@ class SchedulerDaemon:
             f"{self.number:x}-{time.time_ns():x}",
             self._answers,
             lambda: self.replica.state.book.nodes,
+            lambda: self.log.copies,
         )
         self.archive = LogArchive(self.folder.path / "archive")
         self.log_nc = LocalConnection()
@@ -135,6 +136,7 @@ class SchedulerDaemon:
         self.proxy = NodeProxy(
             self.replica, self._query_node, self._await_job, self.telemetry.answer, audit.answer
         )
+        self.proxy.read_spooled = self.telemetry.spooled.read
         calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count, self._answers)
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
         self.nc = LocalConnection()
@@ -475,6 +477,7 @@ class SchedulerDaemon:
             self._told_term = effect.term
             log.info("leading", term=effect.term, seq=self.replica.state.seen)
         self.telemetry.leads(effect.term, self.replica.real_ns, self.replica.state.index)
+        self.telemetry.spool.begin(self.replica.state.book.live_after(0))
         self.tasks.spawn(self._be_ready())
 
     async def _be_ready(self) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's telemetry: it publishes what entries say, owns the streams, reads them for users.
 
-On a connection of its own, which carries nothing that anybody waits for in order to decide. Owns
-who reads what: users see what is about their own jobs, administrators see all.
+The stream of spooled output is owned and read here as well. On a connection of its own, which
+carries nothing that anybody waits for in order to decide. Owns who reads what: users see what is
+about their own jobs, administrators see all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from stoker.mesh.connection.requests import Requests
 from stoker.mesh.replica.events import EntryTold
 from stoker.mesh.server import telemetry_rows
 from stoker.mesh.server.service import Caller
+from stoker.mesh.server.spool_owner import SpoolOwner
+from stoker.mesh.server.spooled_output import SpooledOutput
 from stoker.mesh.telemetry.outgoing_batches import OutgoingBatches
 from stoker.mesh.telemetry.stream_history import StreamHistory
 from stoker.mesh.telemetry.stream_owner import StreamOwner
@@ -52,11 +55,17 @@ class TelemetryDesk:
     """The telemetry of one scheduler; `origin` names this process for those who count messages."""
 
     def __init__(
-        self, origin: str, leads: Callable[[], bool], nodes: Callable[[], Mapping[str, NodeReport]]
+        self,
+        origin: str,
+        leads: Callable[[], bool],
+        nodes: Callable[[], Mapping[str, NodeReport]],
+        copies: Callable[[], int],
     ) -> None:
         self.nc = LocalConnection()
         self.requests = Requests(self.nc)
         self.owner = StreamOwner(self.requests)
+        self.spool = SpoolOwner(self.requests, copies)
+        self.spooled = SpooledOutput(self.nc)
         self._history = StreamHistory()
         self._reader = StreamReader(self.nc)
         self._batches = OutgoingBatches(origin)
@@ -77,6 +86,7 @@ class TelemetryDesk:
     async def committed(self, effect: EntryTold) -> None:
         """Take what an entry says; it is published at the next `flush`."""
         telemetry_rows.put(self._batches, effect, self._nodes())
+        self.spool.note(effect)
 
     def tell(self, row: ChangeRow, index: int) -> None:
         """Tell a change of the cluster that is no entry; `index` is the newest entry."""
@@ -105,8 +115,11 @@ class TelemetryDesk:
     async def second(self) -> None:
         """Look at the streams now and then; only the leader owns them."""
         self._seconds += 1
-        if self._seconds % LOOK_EVERY == 1 and self._may_look():
+        looks = self._seconds % LOOK_EVERY == 1
+        if looks and self._may_look():
             await self._look()
+        if (looks or self.spool.hurries) and self._may_look():
+            await self.spool.look()
 
     async def lost(self) -> None:
         """Note that the broker is gone: another one may have no streams."""

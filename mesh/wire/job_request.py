@@ -159,6 +159,9 @@ class JobRequest(Message, frozen=True):
     array_list: str = ""
     """The indexes of `array` in words, instead of it: 0-9, 0-9:2 or 1,5,7-9; behind them %N, so
     that at most N of its jobs go on at once."""
+    spool_output_bytes: Int | None = None
+    """The bytes from the start of each stream of each task that are kept with the cluster as well,
+    so that they can be read when the node is lost."""
 
 
 class Spec(Part, frozen=True):
@@ -221,6 +224,7 @@ class Spec(Part, frozen=True):
     within: str = ""
     prefer_within: tuple[str, ...] = ()
     checkpoint_signal: str = "TERM"
+    spool_output_bytes: int | None = None
 
 
 class Afters(NamedTuple):
@@ -296,7 +300,13 @@ def job_spec(request: JobRequest, afters: Afters) -> JobSpec:
 
 
 def shown_spec(
-    spec: JobSpec, *, argv: tuple[str, ...], env: dict[str, str] | None, short: bool, queue: str
+    spec: JobSpec,
+    *,
+    argv: tuple[str, ...],
+    env: dict[str, str] | None,
+    short: bool,
+    queue: str,
+    spool_output_bytes: int | None,
 ) -> Spec:
     """The spec for its user; the caller says what is not shown as it is."""
     return Spec(
@@ -357,4 +367,5 @@ def shown_spec(
         within=spec.within,
         prefer_within=spec.prefer_within,
         checkpoint_signal=spec.checkpoint_signal,
+        spool_output_bytes=spool_output_bytes,
     )

@@ -430,6 +430,11 @@ class LogsView(ReplyMessage, frozen=True):
     absent: str = ""
     """The reason why the output of an attempt that is over cannot be read, with `eof`; else empty.
     """
+    spooled: str = ""
+    """The reason why this piece was read from the cluster's spool and not from its node, and up to
+    where the spool is whole; empty for a piece from its node."""
+    lacks: bool = False
+    """True if the attempt may have written more to the stream than the spool has."""
 
 
 class StdinView(ReplyMessage, frozen=True):

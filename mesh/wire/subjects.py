@@ -281,6 +281,18 @@ def kernels_of_node(node: str) -> str:
     return f"{PREFIX}.kernels.*.{token(node)}.*"
 
 
+def spooled_output(node: str, key: tuple[int, int, int, int], stream: str) -> str:
+    """Return the subject of the spooled output of one stream of one attempt of one task; `key` has
+    the numbers of a `TaskKey`."""
+    return f"{PREFIX}.output.{token(node)}.{'.'.join(map(str, key))}.{stream}"
+
+
+def spooled_by_node(node: str) -> str:
+    """Return the subject of all output that one node may spool."""
+    return f"{PREFIX}.output.{token(node)}.*.*.*.*.*"
+
+
+EVERY_SPOOLED_OUTPUT = f"{PREFIX}.output.>"
 EVERY_RECORDS = f"{PREFIX}.records.*.>"
 RECORDS_USER_POSITION = 4
 """The position of the user's token in a records subject; only that user's account may import it."""

@@ -15,7 +15,7 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
 from stoker.mesh.wire import schema
-from stoker.native.errors import BadRequest
+from stoker.native.errors import BadRequest, NotFound
 from stoker.tui.calls import attachment, selected_jobs, views
 from stoker.tui.calls.views import ReadRows
 from stoker.tui.options.selectors import ME, Selector
@@ -132,6 +132,7 @@ async def logs(
 
     caught = attachment.catch_signals()
     number = 0
+    lost: list[NotFound] = []
     try:
         async with _selected(state, selector, words) as (client, numbers):
             if follow:
@@ -139,8 +140,13 @@ async def logs(
             for number in numbers:
                 tasks = (await client.get(number)).spec.tasks
                 views.check_rank(number, tasks, which.rank)
-                copies = rank_output.copies(client, number, tasks, follow=follow, which=which)
+                copies = rank_output.copies(
+                    client, number, tasks, follow=follow, which=which, lost=lost.append
+                )
                 attachment.say_dropped(number, sum(await attachment.together(*copies)))
+                if lost:
+                    said = dict.fromkeys(each.message for each in lost)
+                    raise NotFound("; ".join(said), hint=lost[0].hint)
         return 0
     except asyncio.CancelledError:
         if follow and number:

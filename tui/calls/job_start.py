@@ -11,7 +11,7 @@ import signal
 
 from stoker.mesh.client.client import Client
 from stoker.mesh.wire import schema
-from stoker.native.errors import BadRequest, Busy, StokerError, Unavailable
+from stoker.native.errors import BadRequest, Busy, NotFound, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
 from stoker.tui.calls import attachment, rank_output, streams, views, wait_notice
 
@@ -47,7 +47,7 @@ async def _attend(client: Client, made: schema.JobView, fd: int | None) -> int:
     aside = [asyncio.ensure_future(wait_notice.tell_why_it_waits(client, job))]
     if fd is not None:
         aside.append(asyncio.ensure_future(_feed(client, job, fd)))
-    lost: list[str] = []
+    lost: list[NotFound] = []
     try:
         copies = rank_output.copies(
             client, job, made.spec.tasks, follow=True, again=_say_again, lost=lost.append
@@ -58,7 +58,7 @@ async def _attend(client: Client, made: schema.JobView, fd: int | None) -> int:
         for each in aside:
             each.cancel()
     attachment.say_dropped(job, sum(dropped))
-    await wait_notice.tell_its_end(client, view, lost)
+    await wait_notice.tell_its_end(client, view, [each.message for each in lost])
     return views.exit_code(view)
 
 

@@ -21,7 +21,7 @@ STREAMS: tuple[tuple[Stream, int], ...] = (("out", 1), ("err", 2))
 """Each stream with the descriptor on which this terminal shows it."""
 
 Again = Callable[[schema.JobView], None]
-Lost = Callable[[str], None]
+Lost = Callable[[NotFound], None]
 
 
 class Which(NamedTuple):
@@ -70,7 +70,7 @@ def copies(
     lost: Lost | None = None,
 ) -> list[Coroutine[Any, Any, int]]:
     """Return what copies the output of a job with so many tasks; each returns the bytes that a
-    limit dropped. `again` is called once for each further attempt, and `lost` with the reason why
+    limit dropped. `again` is called once for each further attempt, and `lost` with the error why
     the output of a rank cannot be read; without `lost` that is a NotFound, which ends all."""
     ranks = list(range(tasks)) if which.rank is None else [which.rank]
     made: list[Coroutine[Any, Any, int]] = []
@@ -89,7 +89,7 @@ async def _or_lost(copy: Coroutine[Any, Any, int], lost: Lost) -> int:
     try:
         return await copy
     except NotFound as error:
-        lost(error.message)
+        lost(error)
         return 0
 
 

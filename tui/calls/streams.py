@@ -19,6 +19,7 @@ from typing import TypeVar
 from stoker.mesh.client.client import HOLD_S, Client
 from stoker.mesh.client.job_output import PAUSE_S, Asked, pieces
 from stoker.mesh.wire import schema
+from stoker.tui.render import text
 
 READ_BYTES = 128 * 1024
 
@@ -70,6 +71,8 @@ async def output(
         dropped[piece.attempt] = piece.dropped_bytes
         if piece.data:
             await blocking(write, piece.data)
+        if piece.eof and piece.spooled and not piece.lacks:
+            text.tell(piece.spooled)
     return sum(dropped.values())
 
 

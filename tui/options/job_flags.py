@@ -14,7 +14,7 @@ import click
 
 from stoker.tui.options.quantity import (
     ARRAY, CPUS, DEVICE_MEM, ESTIMATE, GPUS, GPU_MEM, IDS, INPUT, JOBS, PLACEMENT, SIZE, SPAN,
-    TIME, WHOLE_S,
+    SPOOL, TIME, WHOLE_S,
 )
 
 FLAGS: Final = (
@@ -187,6 +187,10 @@ FLAGS: Final = (
     click.option("--env-all", is_flag=True, help="Copy every variable of this shell."),
     click.option("--cwd", default=None, help="Folder to run in. [default: the current one]"),
     click.option("--idempotency-key", default="", help="Make no second job for the same key."),
+    click.option(
+        "--spool-output", "spool_output_bytes", type=SPOOL,
+        help="Keep this much of each stream with the cluster: 4M.",
+    ),
     click.option("--stdin", "stdin_file", type=INPUT, help="Use this file as the job's stdin."),
 )
 """The options, in the order of --help."""

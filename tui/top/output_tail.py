@@ -32,6 +32,8 @@ class StreamTail:
         self._offset: int | None = None
         self._attempt = 0
         self._rest = b""
+        self._spooled = ""
+        """The words about output that its node does not give any more, under its last line."""
         self.lines: deque[str] = deque(maxlen=LINES_MAX)
         self.skipped = 0
         self.eof = False
@@ -49,6 +51,8 @@ class StreamTail:
                 continue
             if view.absent and not self.eof:
                 self.lines.append(f"-- {view.absent} --")
+            if view.spooled and view.eof and not self.eof:
+                self._spooled = f"-- {view.spooled} --"
             self._attempt, self._offset, self.eof = view.attempt, view.next_offset, view.eof
             self._take(view.data)
             if not view.data:
@@ -81,7 +85,8 @@ class StreamTail:
 
     def all_lines(self) -> list[str]:
         """Return the lines, with one that has not ended yet."""
-        return [*self.lines, shown(self._rest)] if self._rest else list(self.lines)
+        rest = [shown(self._rest)] if self._rest else []
+        return [*self.lines, *rest, *([self._spooled] if self._spooled else [])]
 
 
 class OutputTail:

@@ -18,14 +18,17 @@ class Output:
     def __init__(self, out: bytes = b"", err: bytes = b"") -> None:
         self.data = {"out": out, "err": err}
         self.attempt, self.requests, self.absent = 1, 0, ""
+        self.spooled = ""
 
     async def logs(self, request: schema.LogsRequest) -> schema.LogsView:
         self.requests += 1
         data = self.data[request.stream][request.offset : request.offset + request.limit]
         end = request.offset + len(data)
         return schema.LogsView(
-            job=1, stream=request.stream, data=data, next_offset=end, eof=bool(self.absent),
+            job=1, stream=request.stream, data=data, next_offset=end,
+            eof=bool(self.absent or self.spooled) and not data,
             attempt=self.attempt, absent=self.absent,
+            spooled=self.spooled if request.stream == "out" else "",
         )  # fmt: skip
 
 
@@ -79,3 +82,13 @@ async def test_a_line_without_an_end_is_broken_and_nothing_grows_without_bound()
 def test_a_carriage_return_starts_a_line_anew() -> None:
     assert shown(b"10 %\r50 %\r100 %\r") == "100 %"
     assert shown(b"a\tb\xff") == "a       b\ufffd"
+
+
+async def test_spooled_output_ends_with_where_it_is_from() -> None:
+    output: Any = Output(b"one\ntwo\n")
+    output.spooled = "node node2 is given up; the first 8 bytes of stdout were spooled"
+    tail = OutputTail(1)
+    for _ in range(2):
+        found = await tail.read(output)
+        assert found.lines == ("one", "two", f"-- {output.spooled} --")
+        assert found.eof
