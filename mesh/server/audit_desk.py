@@ -11,14 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+import msgspec
+
 from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.log.jetstream_log import Log
 from stoker.mesh.log.log_archive import LogArchive
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server.checkpoint_desk import CheckpointDesk
 from stoker.mesh.server.service import Caller
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema_audit import (
     ENTRIES_BYTES_MAX,
+    AuditCheckpoint,
     AuditEntry,
     AuditReadRequest,
     AuditView,
@@ -44,6 +48,8 @@ class AuditDesk:
         self._archive = archive
         self._log = log
         self._held = held
+        self.checkpoints: CheckpointDesk | None = None
+        """The checkpoints that this scheduler has signed; None tells none."""
         self._reading = asyncio.Lock()
         """One page is read at a time: it takes a whole segment of the archive."""
 
@@ -69,7 +75,12 @@ class AuditDesk:
             trail=trail.hex(),
             entries=tuple(AuditEntry(place=place, data=data) for place, data in found),
             more=bool(found) and found[-1][0] < end,
+            checkpoints=() if after else await asyncio.to_thread(self._signed, index),
         )
+
+    def _signed(self, end: int) -> tuple[AuditCheckpoint, ...]:
+        told = self.checkpoints.told(end) if self.checkpoints is not None else ()
+        return tuple(msgspec.convert(msgspec.to_builtins(each), AuditCheckpoint) for each in told)
 
     async def _behind(self, after: int, end: int) -> Found:
         """Return the entries behind a place, as many as fit; none beyond what is applied."""

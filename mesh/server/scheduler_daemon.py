@@ -42,6 +42,7 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import boot_record, level_pin, notify, scheduler_options, watts_file
 from stoker.mesh.server.audit_desk import AuditDesk
+from stoker.mesh.server.checkpoint_desk import CHECKPOINT_S, CheckpointDesk
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.departures_file import DeparturesFile
 from stoker.mesh.server.effect_loop import EffectLoop, Handlers
@@ -133,6 +134,8 @@ class SchedulerDaemon:
             log_copies(len(self.genesis.schedulers)),
         )
         audit = AuditDesk(self.replica, self.identity.public, self.archive, self.log, self.held)
+        archive = self.folder.path / "archive"
+        audit.checkpoints = self.checkpoints = CheckpointDesk(self.replica, self.identity, archive)
         self.proxy = NodeProxy(
             self.replica, self._query_node, self._await_job, self.telemetry.answer, audit.answer
         )
@@ -165,6 +168,7 @@ class SchedulerDaemon:
     def _handlers(self) -> Handlers:
         """Return what carries out each kind of effect; one scheduler alone has none for others."""
         writer = LogWriter(self.log, self.folder, self.loop.feed, self.archive, self.held)
+        writer.checkpoint = self.checkpoints.saved
         handlers: dict[type, Callable[[Any], Awaitable[None]]] = {
             events.Append: self.loop.in_background(writer.append),
             events.Read: self.loop.in_background(writer.read),
@@ -267,6 +271,7 @@ class SchedulerDaemon:
         self.tasks.repeat(SECOND_S, self._second)
         self.tasks.repeat(HEARD_S, self._note_heard)
         self.tasks.repeat(LOG_S, self._look_at_log)
+        self.tasks.repeat(CHECKPOINT_S, self.checkpoints.period)
 
     async def _hand_over(self) -> None:
         """Let another scheduler lead at once, if there is one, before anything here ends."""

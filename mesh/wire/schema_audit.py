@@ -26,6 +26,19 @@ class AuditEntry(Part, frozen=True):
     data: bytes
 
 
+class AuditCheckpoint(Part, frozen=True):
+    """The head of the log as a scheduler had applied and signed it (`SignedCheckpoint`)."""
+
+    cluster: str
+    index: int
+    hash: str
+    trail: str
+    t_ns: int
+    key: str
+    signature: str
+    state: str = ""
+
+
 class AuditView(ReplyMessage, frozen=True):
     """The next entries, and where the state of the scheduler that answers is."""
 
@@ -43,3 +56,5 @@ class AuditView(ReplyMessage, frozen=True):
     entries: tuple[AuditEntry, ...] = ()
     more: bool = False
     """True if entries are known behind these."""
+    checkpoints: tuple[AuditCheckpoint, ...] = ()
+    """The newest checkpoints that the scheduler has signed, on the first page alone."""

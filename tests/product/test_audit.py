@@ -125,9 +125,34 @@ def test_two_auditors_agree_over_archive_and_log(node: LiveNode, held: int, tmp_
     assert (other["cluster"], other["index"], other["hash"]) == (
         of_file["cluster"], of_file["index"], of_file["hash"]
     )  # fmt: skip
+    signed = of_file["checkpoints"]
+    assert signed["agree"] and not signed["unknown"]  # type: ignore[index,call-overload]
     assert other["jobs"] == len(node.jobs()) and other["users"] == 1, (
         "the first user is in the genesis"
     )
+
+
+def test_a_pinned_key_vouches_for_an_exported_trail(
+    node: LiveNode, held: int, tmp_path: Path
+) -> None:
+    """The scheduler signed its head when it started; the key is known from elsewhere."""
+    path = tmp_path / "trail"
+    node.stoker("audit", "export", str(path))
+    kept = node.state.root / "scheduler" / "archive" / "checkpoints"
+    key = json.loads(kept.read_text().splitlines()[0])["key"]
+    said = node.stoker("audit", "verify", str(path), "--key", key).stdout.decode()
+    assert f"by {key}" in said and "trusts" not in said
+    assert "trusts" in node.stoker("audit", "verify", str(path)).stdout.decode()
+    again = ("audit", "verify", "--signed", str(kept), "--key", key)
+    assert node.json(*again)["checkpoints"]["pinned"] is True  # type: ignore[call-overload,index]
+
+    path.with_name("trail.checkpoints").unlink()
+    done = node.stoker("audit", "verify", str(path), "--key", key, check=False)
+    assert done.returncode != 0 and b"no checkpoint of the pinned key" in done.stderr
+    lines = kept.read_text().splitlines()
+    path.with_name("trail.checkpoints").write_text(lines[0].replace(key[:9], "U" * 9) + "\n")
+    done = node.stoker("audit", "verify", str(path), check=False)
+    assert done.returncode != 0 and b"was not signed by" in done.stderr
 
 
 def test_an_export_that_fails_leaves_no_part_of_a_trail(node: LiveNode, tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.mesh.audit.checkpoint_checks import CheckpointChecks, CheckpointFindings
 from stoker.mesh.audit.trail import Trail, TrailEntry
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.read_choice import ReadChoice
-from stoker.mesh.log import log_archive
+from stoker.mesh.log import log_archive, signed_checkpoint
+from stoker.mesh.log.signed_checkpoint import SignedCheckpoint
 from stoker.mesh.replica.snapshots import Snapshot
 from stoker.mesh.wire.schema_audit import AuditView
 from stoker.native.errors import Corrupt, Denied, NotFound
@@ -58,6 +60,8 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     """The trail of a restored cluster begins behind this entry, which its backup has."""
     compared: int = 0
     """The checkpoints that were compared with the trail and agree."""
+    checkpoints: CheckpointFindings = CheckpointFindings()
+    """The findings about checkpoints that schedulers have signed."""
 
 
 class TrailAudit:
@@ -68,8 +72,10 @@ class TrailAudit:
         checkpoints: list[Checkpoint],
         follow: Follow | None = None,
         base: Snapshot | None = None,
+        checks: CheckpointChecks | None = None,
     ) -> None:
         self._trail = Trail(base=base)
+        self.checks = checks or CheckpointChecks(())
         self._follow = follow
         self._known = {each.index: each for each in checkpoints}
         self._first_ns = self._last_ns = 0
@@ -82,6 +88,8 @@ class TrailAudit:
             return
         self._last_ns = taken.entry.now_ns
         self._first_ns = self._first_ns or self._last_ns
+        assert self._trail.state is not None
+        self.checks.take(self._trail.state)
         known = self._known.get(taken.index)
         if known is not None:
             self._compare(known, taken)
@@ -123,6 +131,7 @@ class TrailAudit:
             passed=dict(self._trail.passed),
             behind=self._trail.behind,
             compared=self._compared,
+            checkpoints=self.checks.over(state),
         )
 
 
@@ -130,6 +139,7 @@ async def of_scheduler(state: str | None, reads: ReadChoice, audit: TrailAudit) 
     """TrailAudit the trail that a scheduler tells, by default the leader."""
     async with Client.open(state, reads=reads) as client:
         async for view in client.trail():
+            audit.checks.add(signed_of(view))
             for each in view.entries:
                 audit.take(each.place, each.data)
         return audit.over(view.scheduler, view)
@@ -138,6 +148,7 @@ async def of_scheduler(state: str | None, reads: ReadChoice, audit: TrailAudit) 
 def of_file(path: Path, audit: TrailAudit) -> Audited:
     """TrailAudit a file that `export` wrote, or a segment of an archive."""
     try:
+        audit.checks.add(signed_checkpoint.read(beside(path)))
         for place, data in log_archive.read_segment(path):
             audit.take(place, data)
     except FileNotFoundError:
@@ -147,6 +158,17 @@ def of_file(path: Path, audit: TrailAudit) -> Audited:
     except PermissionError:
         raise Denied(f"{path} cannot be read by this user") from None
     return audit.over(str(path))
+
+
+def signed_of(view: AuditView) -> list[SignedCheckpoint]:
+    """Return the signed checkpoints of a page."""
+    found = msgspec.to_builtins(view.checkpoints)
+    return msgspec.convert(found, list[SignedCheckpoint])
+
+
+def beside(path: Path) -> Path:
+    """Return the file with the signed checkpoints of an exported trail."""
+    return path.with_name(f"{path.name}.{signed_checkpoint.FILE}")
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

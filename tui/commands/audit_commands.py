@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.native.errors import BadRequest, Denied, Refused
+from stoker.native.errors import BadRequest, Denied, NotFound, Refused
 from stoker.tui.commands.lazy_group import LazyGroup
 from stoker.tui.commands.replies import call, show, show_one
 from stoker.tui.options.verb_options import node_option, output_option, read_options
@@ -22,6 +22,7 @@ from stoker.tui.render import nouns, tables, units
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stoker.mesh.audit.checkpoint_checks import CheckpointChecks, CheckpointFindings
     from stoker.mesh.audit.trail import TrailEntry
     from stoker.mesh.audit.trail_rows import TrailRow
     from stoker.mesh.client.read_choice import ReadChoice
@@ -85,27 +86,35 @@ def audit_show_command(
 @click.argument("file", type=FILE, required=False)
 @click.option("--checkpoints", type=FILE, metavar="PATH",
               help="A file that keeps the end of each audit.")  # fmt: skip
+@click.option("--signed", type=FILE, multiple=True, metavar="PATH",
+              help="Signed checkpoints of a scheduler: its archive/checkpoints.")  # fmt: skip
+@click.option("--key", "keys", multiple=True, metavar="KEY",
+              help="A scheduler's public key that you have from elsewhere.")  # fmt: skip
 @backup_option
 @node_option
 @read_options
 @output_option("table")
 def audit_verify_command(
-    *, file: Path | None, checkpoints: Path | None, backup: Path | None, state: str | None,
-    reads: ReadChoice, output: tables.Output,
+    *, file: Path | None, checkpoints: Path | None, signed: tuple[Path, ...],
+    keys: tuple[str, ...], backup: Path | None, state: str | None, reads: ReadChoice,
+    output: tables.Output,
 ) -> None:  # fmt: skip
     """Check all entries since the genesis, as the log or FILE has them.
 
     Each must be signed by the scheduler that led, follow the one before, and be of a term that a
     majority pledged. Their effects are made again and compared with the scheduler's. With
     --checkpoints the ends of earlier audits must be in the trail, and this one's is added: keep
-    that file where no scheduler writes. Exit code 0 only if all holds.
+    that file where no scheduler writes. The checkpoints that schedulers signed must be in the trail
+    as well; --signed adds those of other servers, and --key requires some of this key. Exit code 0
+    only if all holds.
     """
     import msgspec
 
     from stoker.tui.calls import audit_calls
 
     earlier = audit_calls.checkpoints(checkpoints) if checkpoints is not None else []
-    found = _audited(file, state, reads, backup, earlier=earlier)
+    checks = _checks(signed, keys)
+    found = _audited(file, state, reads, backup, earlier=earlier, checks=checks)
     if checkpoints is not None:
         try:
             audit_calls.add_checkpoint(checkpoints, found)
@@ -113,6 +122,19 @@ def audit_verify_command(
             raise Denied(f"{checkpoints}: {error.strerror}") from None
     row = msgspec.to_builtins(found)
     show_one(nouns.AUDITS, row, output, lambda: "\n".join(_lines(found)))
+
+
+def _checks(paths: tuple[Path, ...], keys: tuple[str, ...]) -> CheckpointChecks:
+    from stoker.mesh.audit.checkpoint_checks import CheckpointChecks
+    from stoker.mesh.log import signed_checkpoint
+
+    checks = CheckpointChecks((), keys)
+    for path in paths:
+        found = signed_checkpoint.read(path)
+        if not found:
+            raise NotFound(f"{path} has no signed checkpoints")
+        checks.add(found)
+    return checks
 
 
 @click.command("export")
@@ -134,19 +156,24 @@ def audit_export_command(*, file: Path, state: str | None, reads: ReadChoice) ->
         raise Denied(f"{file}: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as out:
-            count = asyncio.run(_export(state, reads, log_archive.SegmentWriter(out)))
+            count = asyncio.run(_export(state, reads, log_archive.SegmentWriter(out), file))
     except BaseException:  # a part of a trail would read like one that lost its end
         file.unlink()
         raise
     click.echo(f"{file}: {count} entries")
 
 
-async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter) -> int:
+async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter, file: Path) -> int:
     from stoker.mesh.client.client import Client
+    from stoker.mesh.log import signed_checkpoint
+    from stoker.tui.calls import audit_calls
 
     count = 0
     async with Client.open(state, reads=reads) as client:
         async for view in client.trail():
+            if view.checkpoints:
+                found = signed_checkpoint.encode(audit_calls.signed_of(view))
+                audit_calls.beside(file).write_bytes(found)
             for each in view.entries:
                 out.add(each.place, each.data)
             count += len(view.entries)
@@ -156,6 +183,7 @@ async def _export(state: str | None, reads: ReadChoice, out: SegmentWriter) -> i
 def _audited(
     file: Path | None, state: str | None, reads: ReadChoice, backup: Path | None, *,
     follow: Follow | None = None, earlier: list[Checkpoint] | None = None,
+    checks: CheckpointChecks | None = None,
 ) -> Audited:  # fmt: skip
     """TrailAudit the trail of a file, or of a scheduler."""
     from stoker.tui.calls import audit_calls
@@ -167,7 +195,7 @@ def _audited(
         from stoker.mesh.replica import backup_file
 
         base = backup_file.read(backup).state
-    audit = audit_calls.TrailAudit(earlier or [], follow, base)
+    audit = audit_calls.TrailAudit(earlier or [], follow, base, checks)
     if file is not None:
         return audit_calls.of_file(file, audit)
     return call(audit_calls.of_scheduler(state, reads, audit))
@@ -188,3 +216,17 @@ def _lines(found: Audited) -> Iterator[str]:
     yield f"effects     {found.trail}"
     if found.compared:
         yield f"checkpoints {found.compared} compared, all agree"
+    yield from _signed_lines(found.checkpoints)
+
+
+def _signed_lines(found: CheckpointFindings) -> Iterator[str]:
+    if found.agree:
+        yield (
+            f"signed      {found.agree} checkpoints agree, the newest of entry {found.newest} at"
+            f" {units.moment(found.t_ns)}"
+        )
+        yield from (f"            by {key}" for key in found.keys)
+    if found.unknown:
+        yield f"unknown     {found.unknown} checkpoints of keys that are not in the roster"
+    if not found.pinned:
+        yield "trusts      the roster that the trail itself has; --key pins a scheduler's key"
