@@ -250,7 +250,9 @@ struct sk_segment_header {
 	SK_SHARED(uint64_t) held;    /* launches and copies that have waited for it */
 	SK_SHARED(uint64_t) held_ns; /* total wait, over all threads */
 	uint32_t holds;		     /* this tracer obeys `hold` */
-	uint32_t reserved_word;
+	SK_SHARED(uint32_t)
+	window_drawn; /* 1: the open window is part of a governed period; 0:
+			 not, or not told */
 	SK_SHARED(uint64_t)
 	unjoined; /* records whose call was not seen, so they belong to no thread */
 	uint8_t reserved[4096 - 328];

@@ -58,7 +58,8 @@ struct Histogram {
 struct Stat {
 	sk_trace_stat body{};
 
-	void add(uint64_t ns, unsigned shift) { sk_trace_stat_add(&body, ns, shift); }
+	void add(uint64_t ns, unsigned shift, int draw)
+	{ sk_trace_stat_add(&body, ns, shift, sk_trace_stat_draw(draw)); }
 
 	nb::tuple total(uint64_t count) const
 	{

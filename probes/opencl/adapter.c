@@ -2,16 +2,19 @@
 /* The adapter of the OpenCL layer: phases become epochs, and launches of the busiest thread are
  * counted for the windows.
  *
- * A window costs what profiling adds to every launch in a profiled queue, timed or not. So the
- * windows get only a part of the budget, and the governor of launches (governor.h) spends the rest
- * on the launches in them that it times. Threads: the tick thread.
+ * While a queue is profiled, each of its launches costs what profiling adds, timed or not. A period
+ * is timed whole as long as that fits into a part of the budget; the governor of launches
+ * (governor.h) spends the rest on the launches that it times. Beyond that windows are drawn, and
+ * the plan pays for all launches in them. Threads: the tick thread.
  */
 #include "epoch.h"
+#include "governor.h"
 
 enum {
 	PPM = 1000000,
 	USED_PERCENT = 80,    /* percent of the budget; the rest is for what is not measured */
-	WINDOWS_PERCENT = 60, /* percent of that */
+	PLANNED_PERCENT = 60, /* percent of that for the plan */
+	BURST = 2,	      /* how far a window may cost more than it was planned to */
 	FIRST_COUNTED_NS = 10,
 };
 
@@ -51,6 +54,7 @@ static uint64_t count_launches(void)
 		if (seen - thread->seen_launches > most) {
 			most = seen - thread->seen_launches;
 			sk_cl->counted_ns = thread->untimed_cost_ns;
+			sk_cl->timed_ns = thread->hook_cost_ns + thread->harvest_cost_ns;
 		}
 		thread->seen_launches = seen;
 	}
@@ -72,14 +76,37 @@ static double untimed_part(void)
 	return sk_cl->rate * (sk_cl->counted_ns + sk_cl->driver_ns);
 }
 
-/* The part of the budget that windows leave pays for the timing of single launches. */
-static void set_share(void)
+/* In a period that is timed whole, what profiling leaves of the budget pays for single launches. */
+static void share_whole(void)
 {
-	double used = allowed() * WINDOWS_PERCENT / 100;
+	double used = allowed() * PLANNED_PERCENT / 100;
 
-	if (sk_tracer_plan_is_whole(&sk_tracer->driver.plan) && untimed_part() < used)
+	if (untimed_part() < used)
 		used = untimed_part();
 	atomic_store(&sk_cl->share, (uint32_t)(1 / (allowed() - used)));
+	atomic_store(&sk_cl->credit_most_ns, SK_CL_GOVERNOR_CREDIT_NS);
+}
+
+/* The plan pays for every launch of a drawn window: leaving some out would save less than it loses,
+ * because those that stand for many make the estimate worse than as many that stand for one. The
+ * governor of launches only bounds what a window takes where launches come in a burst. */
+static void share_window(void)
+{
+	double most = allowed() * BURST;
+	double saved = most * (double)sk_tracer->driver.plan.period_ns;
+
+	if (saved < SK_CL_GOVERNOR_CREDIT_NS)
+		saved = SK_CL_GOVERNOR_CREDIT_NS;
+	atomic_store(&sk_cl->share, (uint32_t)(1 / most));
+	atomic_store(&sk_cl->credit_most_ns, (int64_t)saved);
+}
+
+static void set_share(void)
+{
+	if (sk_tracer_plan_is_whole(&sk_tracer->driver.plan))
+		share_whole();
+	else
+		share_window();
 }
 
 /* Launches are counted over whole windows where some are blind, otherwise over time. */
@@ -114,7 +141,8 @@ static struct sk_tracer_call_costs costs(uint64_t now_ns)
 	    now_ns >= sk_cl->looked_ns + LOOK_NS)
 		look();
 	return (struct sk_tracer_call_costs){.calls_per_ns = sk_cl->rate,
-					     .timed_ns = sk_cl->counted_ns + sk_cl->driver_ns,
+					     .timed_ns = sk_cl->timed_ns,
+					     .whole_ns = sk_cl->counted_ns + sk_cl->driver_ns,
 					     .counted_ns = sk_cl->counted_ns};
 }
 
@@ -134,8 +162,8 @@ const struct sk_tracer_adapter sk_cl_adapter = {
 		   .period_max_ns = 2000000000,
 		   .window_ns = 1000000,
 		   .patience = 7},
-	.planned_percent = USED_PERCENT * WINDOWS_PERCENT / 100,
-	.whole_percent = USED_PERCENT * WINDOWS_PERCENT / 100,
+	.planned_percent = USED_PERCENT * PLANNED_PERCENT / 100,
+	.whole_percent = USED_PERCENT * PLANNED_PERCENT / 100,
 	.counts_after_lease = true,
 	.is_ready = is_ready,
 	.apply = apply,

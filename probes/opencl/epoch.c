@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of the epoch; see epoch.h. Only the tick thread changes it, so no two changes meet. */
 #include "epoch.h"
+#include "governor.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -47,6 +48,7 @@ void sk_cl_epoch_begin(void)
 	if (phase != SK_PHASE_TIMED)
 		first |= SK_CL_EPOCH_PLAIN | (sk_tracer->ticking ? 0 : SK_CL_EPOCH_ASLEEP);
 	atomic_store(&sk_cl->share, 125);
+	atomic_store(&sk_cl->credit_most_ns, SK_CL_GOVERNOR_CREDIT_NS);
 	sk_cl->driver_ns = driver_ns();
 	/* If the tick thread has begun one as well, its epoch is the later one. */
 	if (!atomic_compare_exchange_strong(&sk_cl->epoch, &none, first))

@@ -31,8 +31,8 @@ static inline void sk_cl_governor_refill(struct sk_cl_thread *thread, uint64_t n
 		thread->credit_ns = SK_CL_GOVERNOR_CREDIT_NS;
 	else
 		thread->credit_ns += (int64_t)(elapsed / sk_cl->share);
-	if (thread->credit_ns > SK_CL_GOVERNOR_CREDIT_NS)
-		thread->credit_ns = SK_CL_GOVERNOR_CREDIT_NS;
+	if (thread->credit_ns > sk_cl->credit_most_ns)
+		thread->credit_ns = sk_cl->credit_most_ns;
 	thread->refilled_ns = now_ns;
 }
 

@@ -169,14 +169,17 @@ struct sk_cl_layer {
 	_Atomic uint32_t unregistered; /* threads without a slot that are in the driver now */
 	_Atomic uint32_t correlations;
 	_Atomic uint32_t shadows; /* queues that are on their shadow now */
+	_Atomic bool unordered;	  /* a queue out of order has had a shadow */
 	bool has_fence;		  /* there is a barrier on all threads, membarrier(2) */
 	_Atomic uint32_t pin_new;
 	_Atomic uint32_t share; /* the tracer may take 1 / share of a thread's time */
 	pthread_mutex_t queue_lock;
-	uint64_t looked_ns;	    /* time of the latest count of launches; tick thread */
-	double rate;		    /* launches per ns of the busiest thread */
-	double counted_ns;	    /* cost of a launch of that thread that is only counted */
-	_Atomic uint32_t driver_ns; /* what the driver takes for an event and its stamps */
+	uint64_t looked_ns;		/* time of the latest count of launches; tick thread */
+	double rate;			/* launches per ns of the busiest thread */
+	double counted_ns;		/* cost of a launch of that thread that is only counted */
+	double timed_ns;		/* cost of one that is timed, with its record */
+	_Atomic int64_t credit_most_ns; /* the most that a thread may save up */
+	_Atomic uint32_t driver_ns;	/* what the driver takes for an event and its stamps */
 	uint32_t queues_made;
 	_Atomic uint64_t kernels[SK_CL_KERNEL_CACHE]; /* handle in the low 48 bits, name above */
 	struct sk_cl_queue queues[SK_CL_QUEUES];

@@ -90,6 +90,8 @@ static bool make_shadow(struct sk_cl_queue *queue)
 	/* Pairs with the look-up in sk_cl_shadow_owner: the row is there. */
 	atomic_store_explicit(&sk_cl->shadow_handles[place], shadow, memory_order_release);
 	queue->shadow = shadow;
+	if (queue->unordered)
+		sk_cl->unordered = true;
 	return true;
 }
 

@@ -25,6 +25,8 @@ struct sk_tracer_slot;
 struct sk_tracer_call_costs {
 	double calls_per_ns; /* of the busiest thread, or of a thread at work */
 	double timed_ns;     /* added to a call that is timed */
+	double whole_ns;     /* the same in a period that is timed whole, where single calls may be
+				left out; 0: as in a window */
 	double counted_ns;   /* added to a call that is only counted */
 	uint64_t switch_ns;  /* to begin and end one window */
 	uint64_t tail_ns;    /* how long after a window calls still cost what timed ones do */

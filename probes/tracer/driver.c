@@ -110,6 +110,7 @@ static void begin_period(uint64_t now_ns)
 	struct sk_tracer_plan *plan = &sk_tracer->driver.plan;
 	struct sk_tracer_call_costs call = adapter()->costs(now_ns);
 	const struct sk_tracer_costs costs = {.timed = call.calls_per_ns * call.timed_ns,
+					      .whole = call.calls_per_ns * call.whole_ns,
 					      .counted = call.calls_per_ns * call.counted_ns,
 					      .switch_ns = call.switch_ns,
 					      .tail_ns = call.tail_ns};
@@ -132,7 +133,7 @@ static bool is_over_budget(uint64_t now_ns)
 	double most = sk_tracer_budget() / 1e6 * adapter()->whole_percent / 100;
 
 	tell_costs(&call);
-	return call.calls_per_ns * call.timed_ns > most;
+	return call.calls_per_ns * (call.whole_ns > 0 ? call.whole_ns : call.timed_ns) > most;
 }
 
 /* The segment states each window with the period that drew it, so a new period begins a new window

@@ -6,7 +6,7 @@
 
 /* Parts of the budget: the most that counting alone may take, the least that a timed part gets, and
  * the part that it gets of a window with a lead. */
-static const double COUNTED_PART = 0.8, LEAST_PART = 0.2, BLIND_PART = 0.5;
+static const double COUNTED_PART = 0.6, LEAST_PART = 0.4, BLIND_PART = 0.5;
 
 /* A cost of AT_ONCE times the average replaces it, any other counts for 1 / SLOWLY; counting that
  * costs PATIENCE budgets is given up at once. */
@@ -89,8 +89,9 @@ void sk_tracer_plan_period(struct sk_tracer_plan *plan, const struct sk_tracer_c
 
 	plan->from_ns = now_ns;
 	smooth(&plan->timed, costs->timed);
+	smooth(&plan->whole, costs->whole > 0 ? costs->whole : costs->timed);
 	smooth(&plan->counted, costs->counted);
-	if (plan->timed <= budget) {
+	if (plan->whole <= budget) {
 		plan_whole(plan);
 		return;
 	}

@@ -38,7 +38,8 @@ struct sk_tracer_limits {
 
 /** The measured cost of looking, in parts of the job's time. */
 struct sk_tracer_costs {
-	double timed;	    /* while launches are timed */
+	double timed;	    /* while launches are timed in a drawn window */
+	double whole;	    /* while all time is timed; 0: as in a window */
 	double counted;	    /* while they are only counted */
 	uint64_t switch_ns; /* to begin and end one window */
 	uint64_t tail_ns;   /* how long after a window launches still cost what timed ones do */
@@ -53,6 +54,7 @@ struct sk_tracer_plan {
 	uint64_t timed_from_ns;
 	uint64_t timed_to_ns;
 	double timed; /* smoothed costs, by which periods are planned */
+	double whole;
 	double counted;
 	unsigned over_budget; /* consecutive periods in which counting was over budget */
 	uint32_t outside;     /* enum sk_phase */

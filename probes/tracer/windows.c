@@ -56,6 +56,8 @@ void sk_tracer_changed(uint32_t mode, uint32_t phase, uint64_t at_ns, uint64_t c
 	sk_tracer->open_phase = phase;
 	sk_tracer->open_chosen_ns = chosen_ns;
 	sk_tracer->open_launches = launches;
+	atomic_store_explicit(&header->window_drawn, chosen_ns != 0, memory_order_relaxed);
+	/* Pairs with the reader, which trusts what two looks have found for the same start. */
 	atomic_store_explicit(&header->window_from_ns, at_ns, memory_order_release);
 	atomic_store_explicit(&sk_tracer->mode, mode, memory_order_release);
 }

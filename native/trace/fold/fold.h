@@ -23,7 +23,7 @@
 #include "trace/statistics/windows.h"
 
 enum {
-	SK_FOLD_VERSION = 14,
+	SK_FOLD_VERSION = 15,
 	SK_FOLD_SEGMENTS = 256,	     /* processes with a segment at once */
 	SK_FOLD_NAMES = 256,	     /* kernel names of a job; 0 is "(other)" */
 	SK_FOLD_INTERVALS = 1 << 16, /* device work that waits to be settled */
@@ -59,6 +59,7 @@ struct sk_trace_fold_segment {
 	uint64_t tail_ns;	 /* blind since anything was seen */
 	struct sk_trace_stretch stretch_before;
 	uint64_t drawn;					     /* windows ever in `window` */
+	uint64_t filled;				     /* the one that was found last */
 	struct sk_trace_window_sums window[SK_WINDOWS_KEPT]; /* the newest that were drawn */
 	struct sk_trace_window_sums before;		     /* the one before those in `window` */
 	uint64_t tails[SK_SEGMENT_SLOTS];
@@ -88,9 +89,11 @@ struct sk_trace_fold_process {
 	char comm[16];
 	uint64_t weighted;	 /* launches and copies that folded records stand for */
 	uint64_t weighted_ns[2]; /* device time of the kernels and copies in `weighted` */
-	uint64_t launches;	 /* launches in its segments that are gone */
-	uint64_t copies;	 /* copies in its segments that are gone */
-	uint64_t unseen;	 /* estimated launches and copies in blind windows of these */
+	uint64_t drawn;		 /* the parts of these that were called in drawn windows */
+	uint64_t drawn_ns[2];
+	uint64_t launches; /* launches in its segments that are gone */
+	uint64_t copies;   /* copies in its segments that are gone */
+	uint64_t unseen;   /* estimated launches and copies in blind windows of these */
 	uint64_t tracer_ns;
 	uint64_t cover_ns[SK_COVERS];
 };

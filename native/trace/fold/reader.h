@@ -22,6 +22,7 @@ struct sk_trace_reader_open {
 	uint64_t from_ns;
 	uint32_t mode;
 	uint32_t phase;
+	uint32_t drawn;
 	uint64_t seen_ns;
 };
 

@@ -217,7 +217,7 @@ static void take_open(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 	enum sk_trace_cover cover =
 		open->from_ns ? cover_of(open->mode, open->phase) : SK_COVER_DORMANT;
 
-	if (open->mode == SK_MODE_GOVERNED && cover == SK_COVER_TIMED)
+	if (open->drawn && open->mode == SK_MODE_GOVERNED && cover == SK_COVER_TIMED)
 		draw_window(job, segment, open->from_ns, UINT64_MAX);
 	cover_hole(job, segment, open->from_ns < to ? open->from_ns : to);
 	cover_to(job, segment, to, cover);
@@ -228,7 +228,7 @@ static bool same_open(const struct sk_trace_reader_open *before,
 {
 	return before->seen_ns && before->windows == open->windows &&
 	       before->from_ns == open->from_ns && before->mode == open->mode &&
-	       before->phase == open->phase;
+	       before->phase == open->phase && before->drawn == open->drawn;
 }
 
 /* Return whether unseen time of an open window is to be taken in: once a second, because each part
@@ -257,6 +257,7 @@ uint64_t sk_trace_job_cover(struct sk_trace_job *job, struct sk_trace_reader *re
 					    .from_ns = header->window_from_ns,
 					    .mode = header->answer.mode,
 					    .phase = header->answer.phase,
+					    .drawn = header->window_drawn,
 					    .seen_ns = job->now_ns};
 
 	if (!segment->covered_ns)

@@ -74,26 +74,47 @@ static void fold_event(struct sk_trace_job *job, struct sk_trace_fold_segment *s
 		add_held(job, record);
 }
 
-static void add_to_window(struct sk_trace_fold_segment *segment, const struct sk_record *record,
+static bool is_in(const struct sk_trace_window_sums *window, uint64_t called)
+{
+	return called >= window->from_ns && called < window->to_ns;
+}
+
+/* Return the drawn window in which a call was made, or NULL. Most are in that of the one before. */
+static struct sk_trace_window_sums *window_at(struct sk_trace_fold_segment *segment,
+					      uint64_t called)
+{
+	struct sk_trace_window_sums *last = &segment->window[segment->filled % SK_WINDOWS_KEPT];
+
+	if (is_in(last, called))
+		return last;
+	for (uint64_t i = segment->drawn; i-- > 0 && segment->drawn - i <= SK_WINDOWS_KEPT;)
+		if (is_in(&segment->window[i % SK_WINDOWS_KEPT], called)) {
+			segment->filled = i;
+			return &segment->window[i % SK_WINDOWS_KEPT];
+		}
+	return NULL;
+}
+
+/* Add work to the drawn window in which it was called; false where that was in none. */
+static bool add_to_window(struct sk_trace_fold_segment *segment, const struct sk_record *record,
 			  uint64_t ns)
 {
-	uint64_t called = record->queued_ns - record->call_before;
+	struct sk_trace_window_sums *window =
+		window_at(segment, record->queued_ns - record->call_before);
 
-	for (uint64_t i = segment->drawn; i-- > 0 && segment->drawn - i <= SK_WINDOWS_KEPT;) {
-		struct sk_trace_window_sums *window = &segment->window[i % SK_WINDOWS_KEPT];
-
-		if (called < window->from_ns || called >= window->to_ns)
-			continue;
-		window->busy_ns += ns << record->shift;
-		window->launches += UINT64_C(1) << record->shift;
-		return;
-	}
+	if (!window)
+		return false;
+	window->busy_ns += ns << record->shift;
+	window->launches += UINT64_C(1) << record->shift;
+	return true;
 }
 
 /* Sums of one batch, which go into the process and the segment together. */
 struct tally {
 	uint64_t weighted;
 	uint64_t weighted_ns[2];
+	uint64_t drawn; /* the parts of these that were called in drawn windows */
+	uint64_t drawn_ns[2];
 };
 
 static void add_tally(struct sk_trace_job *job, struct sk_trace_fold_segment *segment,
@@ -105,6 +126,20 @@ static void add_tally(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 	process->weighted += tally->weighted;
 	process->weighted_ns[0] += tally->weighted_ns[0];
 	process->weighted_ns[1] += tally->weighted_ns[1];
+	process->drawn += tally->drawn;
+	process->drawn_ns[0] += tally->drawn_ns[0];
+	process->drawn_ns[1] += tally->drawn_ns[1];
+}
+
+static void add_weighted(struct tally *tally, bool copy, const struct sk_record *record,
+			 uint64_t ns, bool drawn)
+{
+	uint64_t launches = UINT64_C(1) << record->shift;
+
+	tally->weighted += launches;
+	tally->weighted_ns[copy] += ns << record->shift;
+	tally->drawn += drawn ? launches : 0;
+	tally->drawn_ns[copy] += drawn ? ns << record->shift : 0;
 }
 
 static void note_slowest(struct sk_trace_job *job, const struct sk_record *record, unsigned name)
@@ -125,7 +160,7 @@ static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 {
 	bool copy = record->kind < SK_COPY_KINDS;
 	struct sk_trace_fold_device *row = &state_of(job)->devices[device];
-	uint64_t ns = record->end_ns - record->start_ns, launches = UINT64_C(1) << record->shift;
+	uint64_t ns = record->end_ns - record->start_ns;
 	struct sk_trace_interval interval = {.from_ns = record->start_ns,
 					     .to_ns = record->end_ns,
 					     .tid = record->tid,
@@ -135,15 +170,15 @@ static void fold_work(struct sk_trace_job *job, struct sk_trace_fold_segment *se
 	if (row->hosted)
 		interval.called_ns = record->queued_ns - record->call_before;
 
-	sk_trace_stat_add(sk_trace_fold_touch(&job->fold, !copy, name), ns, record->shift);
+	bool drawn = segment->drawn && add_to_window(segment, record, ns);
+
+	sk_trace_stat_add(sk_trace_fold_touch(&job->fold, !copy, name), ns, record->shift,
+			  drawn ? SK_STAT_DRAWN : SK_STAT_WHOLE);
 	if (!copy)
 		note_slowest(job, record, name);
 	row->busy_ns[copy] += ns;
 	row->weighted_ns[copy] += ns << record->shift;
-	tally->weighted += launches;
-	tally->weighted_ns[copy] += ns << record->shift;
-	if (segment->drawn)
-		add_to_window(segment, record, ns);
+	add_weighted(tally, copy, record, ns, drawn);
 	if (!copy && !name && record->name) { /* it has no row, and may earn one */
 		job->nameless[record->name] += ns << record->shift;
 		job->nameless_any = true;

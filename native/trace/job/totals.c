@@ -317,6 +317,12 @@ void sk_trace_job_process(const struct sk_trace_job *job, unsigned index,
 	uint64_t all = ret->launches + ret->copies + ret->unseen;
 
 	ret->estimate = all != row->weighted;
-	for (int copy = 0; copy < 2; copy++)
-		ret->ns[copy] = part_of(row->weighted_ns[copy], all, row->weighted);
+	for (int copy = 0; copy < 2; copy++) {
+		const struct sk_trace_stat_sums sums[SK_STAT_DRAWS] = {
+			[SK_STAT_WHOLE] = {row->weighted - row->drawn,
+					   row->weighted_ns[copy] - row->drawn_ns[copy]},
+			[SK_STAT_DRAWN] = {row->drawn, row->drawn_ns[copy]}};
+
+		ret->ns[copy] = sk_trace_stat_scale(sums, all);
+	}
 }

@@ -6,6 +6,11 @@
  * launches and the weighted sums are unbiased. Samples of one shift form a stratum, so that the
  * error can be stated.
  *
+ * Samples of drawn windows also stand for what lies between the windows; all others stand for
+ * nothing but their own blocks. The two are kept apart (post-stratification: Cochran, Sampling
+ * Techniques, 3rd edition, 5A.9): windows are drawn where launches are many, so the others, which
+ * are timed whole, must not have a say in how long those are.
+ *
  * Memory: the caller's, zeros are an empty stat. Threads: one.
  */
 #ifndef SK_TRACE_STATISTICS_STAT_H
@@ -16,6 +21,13 @@
 #include <stdbool.h>
 
 enum { SK_STAT_SHIFTS = 16 };
+
+/** The launches that a sample stands for. */
+enum sk_trace_stat_draw {
+	SK_STAT_WHOLE, /* their own blocks */
+	SK_STAT_DRAWN, /* all launches outside of whole periods */
+	SK_STAT_DRAWS,
+};
 
 struct sk_trace_stratum {
 	uint64_t timed;
@@ -30,7 +42,7 @@ struct sk_trace_stat {
 	uint64_t retired_bytes; /* exact bytes of their copies */
 	double retired_unseen;	/* their estimated launches in blind windows */
 	uint64_t missing_ns;	/* upper bound of the name's device time in "(other)" */
-	struct sk_trace_stratum strata[SK_STAT_SHIFTS];
+	struct sk_trace_stratum strata[SK_STAT_DRAWS][SK_STAT_SHIFTS];
 	struct sk_trace_histogram histogram; /* of device time, weighted */
 };
 
@@ -42,7 +54,17 @@ struct sk_trace_stat_total {
 };
 
 /** Take in one sample of `ns` device time; `shift` below SK_STAT_SHIFTS. */
-void sk_trace_stat_add(struct sk_trace_stat *stat, uint64_t ns, unsigned shift);
+void sk_trace_stat_add(struct sk_trace_stat *stat, uint64_t ns, unsigned shift,
+		       enum sk_trace_stat_draw draw);
+
+/** Weighted sums of samples. */
+struct sk_trace_stat_sums {
+	uint64_t launches;
+	uint64_t ns;
+};
+
+/** Estimate the device time of `count` launches from the sums of either kind of samples. */
+uint64_t sk_trace_stat_scale(const struct sk_trace_stat_sums sums[SK_STAT_DRAWS], uint64_t count);
 
 /** Return the 97.5 % point of Student's t with this many degrees of freedom. */
 double sk_trace_stat_student(double freedom);

@@ -30,7 +30,8 @@ enum sk_trace_cover {
 };
 
 enum {
-	SK_WINDOWS_KEPT = 8,
+	SK_WINDOWS_KEPT =
+		64, /* some seconds of them: as late as an agent comes on a busy machine */
 	SK_WINDOWS_UNKNOWN = 1000000, /* relative error of an estimate that nothing bounds */
 	SK_SLOWED_MOST =
 		4, /* looking slows a job at most by this factor, whatever a segment claims */
