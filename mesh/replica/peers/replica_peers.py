@@ -481,11 +481,14 @@ class ReplicaPeers:
     def _appended(self, sender: int, message: wire.Appended, now: Instant) -> None:
         if not self._follows(sender, message.term):
             return
-        beyond = message.index - self._tail.end.index
+        end, is_behind = self._tail.end, message.seq <= self._state.seen
+        beyond = message.index - end.index
         if beyond > 0:
-            if message.seq <= self._state.seen:  # the log began again before what was read here
+            if is_behind:  # the log began again before what was read here
                 self._state.pass_over(max(0, message.seq - beyond))
             self._actions.read_log(again=False)
+        elif end.term < message.term:  # the log shows another entry there than it did before
+            self._actions.read_log(again=is_behind)
         else:
             self.send(sender, self._holding())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from stoker.mesh.replica.events import PeerMessage
 from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
+from stoker.mesh.sim.timeline import SECOND
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.mutants.shared import BESIDE_LOST
 from tests.agent.sim.mutants.table import COVERED
@@ -508,4 +509,41 @@ def test_the_log_loses_an_entry_that_was_appended_again_before() -> None:
     stage.submit("next", user=BOB)
     assert stage.comes(lambda: stage.end("next") == "succeeded", 40), "work goes on"
     assert stage.keeps("kept"), "the acknowledged job is there"
+    assert stage.violations == [] and stage.halts == []
+
+
+NO_SECOND_LOOK = Mutant(
+    "no-second-look", "stoker.mesh.replica.peers.replica_peers", "ReplicaPeers._appended",
+    "elif end.term < message.term:", "elif False:",
+    "a follower reads the log again where the leader has appended another entry than it holds",
+)  # fmt: skip
+
+
+@scenario(
+    8,
+    "A follower that holds an entry of an earlier leader, where the present one says that it has"
+    " appended its own, reads the log again.",
+    NO_SECOND_LOOK,
+)
+def test_the_log_has_another_entry_in_the_place_of_one_that_was_read_and_lost() -> None:
+    stage = Stage()
+    stream, first = stage.world.stream, stage.ready()
+    stage.pass_time(1)
+    second, third = stage.others(first)
+    stage.depose_log_server(second)
+    stream.stand_still(third.server, 8 * SECOND)
+    before = stream.last
+    stage.submit("unread", to=[first], again=False)
+    stage.until(lambda: stream.last > before, "an entry that nobody has read")
+    first.crash()
+    stage.let_lead(second, third)
+    stage.until(
+        lambda: third.replica._tail.end.index == second.replica._tail.end.index > before
+        and third.replica._tail.end != second.replica._tail.end,
+        "two entries of one index",
+    )
+    stage.lose_entries(stream.last - before)
+    stage.restore_log_server(second)
+    stage.submit("next", user=BOB)
+    assert stage.comes(lambda: stage.end("next") == "succeeded", 30), "work goes on"
     assert stage.violations == [] and stage.halts == []
