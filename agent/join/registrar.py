@@ -33,8 +33,8 @@ from stoker.mesh.broker import broker_reload, revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.connection import process_connection
+from stoker.mesh.connection.broker_connection import ConnectionCallbacks
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
-from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.gossip import gossip_access
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.server import notify

@@ -68,11 +68,17 @@ class AgentClient(BrokerProtocol):
         self._write(publication(subject, "", payload))
         return True
 
-    async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
         if len(data) > self.max_payload:
             most = self.max_payload
             raise Unavailable(f"a message of {len(data)} bytes, of which a broker takes {most}")
-        return await super().request(subject, data, timeout_s)
+        return await super().request(subject, data, timeout_s, headers)
 
     # --- what the agent says of itself ------------------------------------------------------------
 

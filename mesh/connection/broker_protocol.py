@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+from collections import deque
 from collections.abc import Mapping
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 import msgspec
 
@@ -42,6 +43,13 @@ class Greeting(msgspec.Struct, frozen=True):
     nonce: str = ""
 
 
+class OpenRequest(NamedTuple):
+    """A request that waits for its answer."""
+
+    subject: str
+    answer: asyncio.Future[bytes]
+
+
 class BrokerProtocol(asyncio.Protocol):
     """One connection and its open requests; each request ends with a reply or an error."""
 
@@ -59,13 +67,15 @@ class BrokerProtocol(asyncio.Protocol):
         """The broker's last word that this key may not use a subject."""
         self._inbox = f"{inbox}.{os.urandom(12).hex()}"
         self._count = 0
-        self._open: dict[str, asyncio.Future[bytes]] = {}
+        self._open: dict[str, OpenRequest] = {}
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
         self._gathered: list[bytes] | None = None
         """The bytes that wait for the end of this turn of the loop; None if it has written none."""
         self._lost = False
         self._pings = 0
+        self._flushes: deque[asyncio.Future[None] | None] = deque()
+        """A future for each ping that is unanswered, or None if it only asks for a sign of life."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
@@ -95,7 +105,13 @@ class BrokerProtocol(asyncio.Protocol):
         await self._taken
         self._timer = self._loop.call_later(self.ping_s, self._look)
 
-    async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Return the reply to one request.
 
         Raises Unavailable if there is none, Denied if the broker refuses the subject.
@@ -103,18 +119,27 @@ class BrokerProtocol(asyncio.Protocol):
         self._count += 1
         number = str(self._count)
         answer: asyncio.Future[bytes] = self._loop.create_future()
-        self._open[number] = answer
+        self._open[number] = OpenRequest(subject, answer)
         timer = self._loop.call_later(timeout_s, self._expire, answer, subject, timeout_s)
         try:
             if self._lost:
                 raise _lost()
             inbox = f"{self._inbox}.{number}"
-            headers = self._headers(subject, data)
+            headers = headers or self._headers(subject, data)
             self._write(nats_frames.publication(subject, inbox, data, headers))
             return await answer
         finally:
             timer.cancel()
             del self._open[number]
+
+    async def flush(self) -> None:
+        """Return once the broker has taken all that was written before; OSError if it is lost."""
+        if self._lost:
+            raise ConnectionResetError(self.complaint)
+        taken: asyncio.Future[None] = self._loop.create_future()
+        self._flushes.append(taken)
+        self._write(b"PING\r\n")
+        await taken
 
     async def close(self) -> None:
         """End the connection at once: whoever awaits nothing more has nothing to wait for."""
@@ -171,22 +196,30 @@ class BrokerProtocol(asyncio.Protocol):
             case PingFrame():
                 self._write(b"PONG\r\n")
             case PongFrame():
-                if not self._taken.done():
-                    self._taken.set_result(None)
+                self._ponged()
             case InfoFrame():
                 if not self._greeted.done():
                     self._greeted.set_result(msgspec.json.decode(frame.data, type=Greeting))
             case ErrorFrame():
                 self._complain(frame.words)
 
+    def _ponged(self) -> None:
+        """The broker answers pings in their order; the first one is that of the greeting."""
+        waiting: asyncio.Future[None] | None = self._taken
+        if self._taken.done():
+            waiting = self._flushes.popleft() if self._flushes else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
     def _answer(self, message: Delivery) -> None:
         inbox, _, number = message.subject.rpartition(".")
         if inbox != self._inbox:
             self._deliver(message)
             return
-        answer = self._open.get(number)
-        if answer is None or answer.done():
+        asked = self._open.get(number)
+        if asked is None or asked.answer.done():
             return
+        answer = asked.answer
         if message.status == "503":
             answer.set_exception(self._no_responder())
         else:
@@ -213,6 +246,7 @@ class BrokerProtocol(asyncio.Protocol):
         due_s = self._heard_s + self.ping_s
         if self._pings or self._loop.time() >= due_s:
             self._pings += 1
+            self._flushes.append(None)
             self._write(b"PING\r\n")
             due_s = self._loop.time() + self.ping_s
         self._timer = self._loop.call_at(due_s, self._look)
@@ -239,13 +273,13 @@ class BrokerProtocol(asyncio.Protocol):
         self._lost = True
         if self._timer is not None:
             self._timer.cancel()
-        for waiting in (self._greeted, self._taken):
-            if not waiting.done():
+        for waiting in (self._greeted, self._taken, *self._flushes):
+            if waiting is not None and not waiting.done():
                 waiting.set_exception(ConnectionResetError(self.complaint))
                 waiting.exception()  # whoever waits gets it; else nobody has to
-        for answer in self._open.values():
-            if not answer.done():
-                answer.set_exception(_lost())
+        for asked in self._open.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(_lost())
 
 
 def _lost() -> Unavailable:

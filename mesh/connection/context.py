@@ -139,11 +139,18 @@ def own_security(state: Path) -> dict[str, Any]:
     A broker that takes other hosts speaks TLS alone. One that is alone on its host is known by the
     owner of its socket, without TLS.
     """
-    if not _read(state / "cluster.json", BrokerPlace).address:
+    pinned = own_certificate(state)
+    if pinned is None:
         return {}
     from stoker.mesh.identity.certificate import connecting  # no other caller needs TLS here
 
-    return connecting(state / "keys" / CERTIFICATE)
+    return connecting(pinned)
+
+
+def own_certificate(state: Path) -> Path | None:
+    """Return the certificate of this state folder's broker; None where its owner proves it."""
+    takes_others = bool(_read(state / "cluster.json", BrokerPlace).address)
+    return state / "keys" / CERTIFICATE if takes_others else None
 
 
 def instance(state: Path) -> str:

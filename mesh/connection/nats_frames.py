@@ -17,6 +17,7 @@ LINE_BYTES_MAX = 64 * 1024
 PAYLOAD_BYTES_MAX = 64 << 20
 """The largest payload that the protocol's servers may be set to."""
 END = b"\r\n"
+_MESSAGES = (b"MSG", b"HMSG")
 
 
 class InfoFrame(NamedTuple):
@@ -27,12 +28,14 @@ class InfoFrame(NamedTuple):
 
 class Delivery(NamedTuple):
     """A message; `status` is that of its headers, such as "503", or empty, as `reply` is where
-    nobody waits for an answer."""
+    nobody waits for an answer. `number` is that of the subscription, `head` are the headers."""
 
     subject: str
     data: bytes
     status: str
     reply: str = ""
+    number: bytes = b""
+    head: bytes = b""
 
 
 class ErrorFrame(NamedTuple):
@@ -56,6 +59,7 @@ class _Announced(NamedTuple):
     """The line of a message whose payload follows."""
 
     subject: str
+    number: bytes
     reply: str
     header_bytes: int
     total_bytes: int
@@ -66,60 +70,58 @@ class Frames:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._announced: _Announced | None = None
+        self._wanted = 0
+        """The bytes of the message that the buffer begins with; 0 while its line is not whole."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that are whole now; ValueError for bytes that no broker sends."""
-        self._buffer += data
-        while True:
-            frame = self._payload() if self._announced is not None else self._line()
-            if frame is not None:
-                yield frame
-            elif self._announced is None or not self._is_whole(self._announced):
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._wanted:
                 return
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        at = self._wanted = 0
+        while (end := data.find(END, at)) >= 0:
+            word, _, rest = data[at:end].partition(b" ")
+            word, begin = word.upper(), end + len(END)
+            if word in _MESSAGES:
+                message = _announced(word, rest)
+                after = begin + message.total_bytes + len(END)
+                if after > len(data):
+                    self._wanted = after - at
+                    break
+                yield _delivery(message, data, begin)
+                at = after
+            else:
+                at = begin
+                if word != b"+OK":
+                    yield _short_frame(word, rest)
+        self._keep(data, at)
 
-    def _is_whole(self, message: _Announced) -> bool:
-        return len(self._buffer) >= message.total_bytes + len(END)
-
-    def _payload(self) -> Frame | None:
-        message = self._announced
-        assert message is not None
-        if not self._is_whole(message):
-            return None
-        whole = bytes(self._buffer[: message.total_bytes])
-        del self._buffer[: message.total_bytes + len(END)]
-        self._announced = None
-        data, status = whole[message.header_bytes :], _status(whole, message)
-        return Delivery(message.subject, data, status, message.reply)
-
-    def _line(self) -> Frame | None:
-        """Take one line; None if there is no whole one, or if it announces a payload."""
-        while (end := self._buffer.find(END)) >= 0:
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + len(END)]
-            word, _, rest = line.partition(b" ")
-            match word.upper():
-                case b"MSG" | b"HMSG":
-                    self._announced = _announced(word.upper(), rest)
-                    return None
-                case b"PING":
-                    return PingFrame()
-                case b"PONG":
-                    return PongFrame()
-                case b"INFO":
-                    return InfoFrame(rest)
-                case b"-ERR":
-                    return ErrorFrame(rest.decode("utf-8", "replace").strip("' "))
-                case b"+OK":
-                    continue
-            raise ValueError(f"{line[:40]!r} is no word of a NATS server")
-        if len(self._buffer) > LINE_BYTES_MAX:
+    def _keep(self, data: bytes, at: int) -> None:
+        """Keep the beginning of a frame that is not whole yet."""
+        self._buffer += data[at:]
+        if not self._wanted and len(self._buffer) > LINE_BYTES_MAX:
             raise ValueError(f"a line of over {LINE_BYTES_MAX} bytes")
-        return None
+
+
+def _short_frame(word: bytes, rest: bytes) -> Frame:
+    """Return the frame of a line that no payload follows."""
+    match word:
+        case b"PING":
+            return PingFrame()
+        case b"PONG":
+            return PongFrame()
+        case b"INFO":
+            return InfoFrame(rest)
+        case b"-ERR":
+            return ErrorFrame(rest.decode("utf-8", "replace").strip("' "))
+    raise ValueError(f"{(word + b' ' + rest)[:40]!r} is no word of a NATS server")
 
 
 def _announced(word: bytes, rest: bytes) -> _Announced:
-    """Read `subject sid [reply] [header bytes] bytes`."""
+    """Read `subject number [reply] [header bytes] bytes`."""
     parts = rest.split()
     sizes = 2 if word == b"HMSG" else 1
     if not 2 + sizes <= len(parts) <= 3 + sizes:
@@ -129,15 +131,38 @@ def _announced(word: bytes, rest: bytes) -> _Announced:
     if not 0 <= header <= total <= PAYLOAD_BYTES_MAX:
         raise ValueError(f"a message of {total} bytes with headers of {header}")
     reply = parts[2].decode() if len(parts) == 3 + sizes else ""
-    return _Announced(parts[0].decode(), reply, header, total)
+    return _Announced(parts[0].decode(), parts[1], reply, header, total)
 
 
-def _status(whole: bytes, message: _Announced) -> str:
+def _delivery(message: _Announced, data: bytes, begin: int) -> Delivery:
+    """Return the message whose headers and payload begin here."""
+    subject, number, reply, header_bytes, total_bytes = message
+    middle, end = begin + header_bytes, begin + total_bytes
+    if not header_bytes:
+        return Delivery(subject, data[begin:end], "", reply, number)
+    head = data[begin:middle]
+    return Delivery(subject, data[middle:end], _status(head), reply, number, head)
+
+
+def _status(head: bytes) -> str:
     """Return the status of headers that begin with `NATS/1.0 503`."""
-    if not message.header_bytes:
-        return ""
-    words = whole[: message.header_bytes].partition(END)[0].split()
+    words = head.partition(END)[0].split()
     return words[1].decode("ascii", "replace") if len(words) > 1 else ""
+
+
+def headers(head: bytes) -> dict[str, str] | None:
+    """Return the headers of a message by name, with its status and the text of it; None if it has
+    none. A name that nobody can ask for is left out."""
+    if not head:
+        return None
+    first, _, rest = head.partition(END)
+    words = (word.decode("utf-8", "replace") for word in first.split(None, 2)[1:])
+    found = dict(zip(("Status", "Description"), words, strict=False))
+    for line in rest.split(END):
+        name, colon, value = line.partition(b":")
+        if colon and name.strip().isascii() and len(name.split()) == 1:
+            found[name.strip().decode()] = value.strip().decode("utf-8", "replace")
+    return found
 
 
 def publication(

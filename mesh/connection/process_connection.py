@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connections of a scheduler or registrar to its node's broker, which nats-py reconnects.
+"""The connections of a scheduler or registrar to its node's broker, which outlive its restarts.
 
 Owns their settings: no publish is repeated after a reconnect, nothing is sent to a broker of
 another user, and a broker that moved to another port is found again.
@@ -9,37 +9,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import nats.errors
 from nats.aio.client import Client as Connection
 
 from stoker.mesh.connection import context
+from stoker.mesh.connection.broker_connection import (
+    HANDSHAKE_S,
+    RECONNECT_S,
+    BrokerConnection,
+    ConnectionCallbacks,
+)
+from stoker.mesh.connection.broker_session import SessionOptions
 from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.identity import identity as identities
 from stoker.mesh.wire import subjects
 from stoker.native.errors import NotSupported, StokerError
 from stoker.native.structured_log import structlog
 
-RECONNECT_S = 0.1
-HANDSHAKE_S = 3
 SCHEDULER = "scheduler"
 
 log = structlog.get_logger("scheduler")
 
 
-class ConnectionCallbacks(NamedTuple):
-    """The functions that nats-py calls for errors, a loss and a reconnect."""
-
-    error: Callable[[Exception], Awaitable[None]]
-    lost: Callable[[], Awaitable[None]]
-    back: Callable[[], Awaitable[None]]
-
-
 def key_file(state: Path, identity: str = SCHEDULER) -> Path:
     """Return the path of an identity's seed."""
     return state / "keys" / f"{identity}.nk"
+
+
+async def begin(
+    connection: BrokerConnection, state: Path, name: str, callbacks: ConnectionCallbacks
+) -> None:
+    """Connect as this node's scheduler, with retries without limit, now and after each loss."""
+    options = SessionOptions(
+        identities.load(key_file(state)),
+        name,
+        subjects.inbox(SCHEDULER),
+        context.own_certificate(state),
+    )
+    await connection.connect(lambda: context.own_broker(state), options, callbacks)
 
 
 async def connect(
@@ -51,8 +61,8 @@ async def connect(
     identity: str = SCHEDULER,
     again_s: float = RECONNECT_S,
 ) -> None:
-    """Connect as an identity of this node, with retries without limit every `again_s`; nats-py
-    reconnects from then on."""
+    """Connect a client of nats-py as an identity of this node, with retries without limit every
+    `again_s`; it reconnects from then on."""
     while True:
         try:
             await nc.connect(

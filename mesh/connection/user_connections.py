@@ -13,12 +13,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-import nats.errors
-from nats.aio.client import Client as Connection
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-
-from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.broker_connection import BrokerConnection
+from stoker.mesh.connection.heard_subject import BrokerMessage, HeardSubject
 from stoker.mesh.wire import subjects
 from stoker.native.structured_log import structlog
 
@@ -31,7 +27,7 @@ SHUT_S = 1.0
 
 _log = structlog.get_logger("scheduler")
 
-Connect = Callable[[LocalConnection, str], Awaitable[None]]
+Connect = Callable[[BrokerConnection, str], Awaitable[None]]
 """Connects under a name, with retries without limit."""
 Receive = Callable[[Any], Awaitable[bool]]
 """Takes a request; returns True if its user sends more than can be refused."""
@@ -57,11 +53,11 @@ class UserConnection:
         self._at = at
         self._open = False
         self._settling = asyncio.Lock()
-        self.connection = LocalConnection()
+        self.connection = BrokerConnection()
         self._receive = receive
         self._count = count
-        self._subscription: Subscription | None = None
-        self._reads: list[Subscription] = []
+        self._subscription: HeardSubject | None = None
+        self._reads: list[HeardSubject] = []
         self._shutting: asyncio.Task[None] | None = None
 
     async def open(self, connect: Connect) -> None:
@@ -114,10 +110,10 @@ class UserConnection:
             ended = [*self._reads, *([self._subscription] if self._subscription else [])]
             self._reads, self._subscription = [], None
             for each in ended:
-                with contextlib.suppress(nats.errors.Error, OSError):  # a lost one gets nothing
-                    await each.drain()  # type: ignore[no-untyped-call]
+                with contextlib.suppress(OSError):  # a lost one gets nothing
+                    await each.drain()
 
-    async def _request(self, message: Msg) -> None:
+    async def _request(self, message: BrokerMessage) -> None:
         if await self._receive(message) and self._shutting is None:
             self._count("users_shut")
             self._shutting = asyncio.create_task(self._shut())
@@ -129,7 +125,7 @@ class UserConnection:
             await asyncio.sleep(SHUT_S)
             self._shutting = None
             await self.settle()
-        except (nats.errors.Error, OSError) as error:
+        except OSError as error:
             _log.warning("a user's requests are not received", user=self.user, error=repr(error))
             await self.connection.close()  # `settle` opens it again
         finally:
@@ -168,7 +164,7 @@ class UserConnections:
         """Two that settle at once would each connect a user, whose requests then came twice."""
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[BrokerConnection]:
         """The connections, open or lost."""
         return [each.connection for each in self._of_user.values()]
 
@@ -186,7 +182,7 @@ class UserConnections:
     async def listen(self) -> None:
         """Begin or end to take requests of all users, as `listens` says now."""
         for each in list(self._of_user.values()):
-            with contextlib.suppress(nats.errors.Error, OSError):  # `settle` opens it again
+            with contextlib.suppress(OSError):  # `settle` opens it again
                 await each.settle()
 
     async def drain(self) -> None:

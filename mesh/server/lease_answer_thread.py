@@ -17,8 +17,8 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from stoker.mesh.connection import loop_runner, process_connection
+from stoker.mesh.connection.broker_connection import ConnectionCallbacks
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.boot_clock import boot_ns

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import nats.errors
-from nats.aio.msg import Msg
-
-from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.broker_connection import BrokerConnection
+from stoker.mesh.connection.heard_subject import BrokerMessage
 from stoker.mesh.log.held_entries import HeldEntries
 from stoker.mesh.replica import events
 from stoker.mesh.replica.snapshots import SnapshotFolder
@@ -29,7 +27,7 @@ Feed = Callable[[events.Event], Awaitable[None]]
 
 
 class PeerLink:
-    """The link of the scheduler `number`; `open` it once its connection `nc` is there."""
+    """The link of the scheduler `number`; `open` it once its connection is there."""
 
     def __init__(
         self,
@@ -39,7 +37,7 @@ class PeerLink:
         feed: Feed,
         count: Callable[[str], None],
     ) -> None:
-        self.nc = LocalConnection()
+        self.connection = BrokerConnection()
         self._number = number
         self._folder = folder
         self._held = held
@@ -50,17 +48,17 @@ class PeerLink:
 
     async def open(self) -> None:
         """Hear what other schedulers send to this one."""
-        await self.nc.subscribe(subjects.peer(self._number), cb=self._received)
-        await self.nc.flush()
+        await self.connection.subscribe(subjects.peer(self._number), cb=self._received)
+        await self.connection.flush()
 
-    async def _received(self, message: Msg) -> None:
+    async def _received(self, message: BrokerMessage) -> None:
         await self._feed(events.PeerMessage(message.data))
 
     async def send(self, effect: events.SendPeer) -> None:
         """Send a message; a lost one is repeated by the protocol or replaced by a later one."""
         try:
-            await self.nc.publish(subjects.peer(effect.to), effect.data)
-        except (nats.errors.Error, OSError):
+            await self.connection.publish(subjects.peer(effect.to), effect.data)
+        except (OSError, ValueError):
             self._count("peer_lost")
 
     async def store(self, effect: events.Store) -> None:

@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
-
+from stoker.mesh.connection.broker_connection import BrokerConnection
+from stoker.mesh.connection.heard_subject import HeardSubject
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.replica import events
 from stoker.mesh.server.request_intake import RequestIntake
@@ -51,15 +49,15 @@ class PlannedStop:
         """Note that the replica has resigned."""
         self._left.set()
 
-    async def end(self, subscription: Subscription) -> None:
+    async def end(self, subscription: HeardSubject) -> None:
         """End a subscription; during a planned stop, hear first what came on it."""
         if self.begun:
-            await subscription.drain()  # type: ignore[no-untyped-call]
+            await subscription.drain()
         else:
             await subscription.unsubscribe()
 
     async def hand_over(
-        self, nodes_end: Callable[[], Awaitable[None]], connections: list[Client]
+        self, nodes_end: Callable[[], Awaitable[None]], connections: list[BrokerConnection]
     ) -> None:
         """Return once another scheduler may lead and all answers are sent, or after HAND_OVER_S.
 
@@ -76,16 +74,16 @@ class PlannedStop:
                 await asyncio.sleep(LINGER_S)
                 await self._users.drain()
                 await self._intake.settle()
-        except (TimeoutError, nats.errors.Error, OSError) as error:
+        except OSError as error:
             log.warning("the handover did not end in time", error=repr(error))
         await self._send_back(connections)
 
-    async def _send_back(self, connections: list[Client]) -> None:
+    async def _send_back(self, connections: list[BrokerConnection]) -> None:
         """Have clients send again what was kept, and wait until the brokers have each answer."""
         try:
             async with asyncio.timeout(FLUSH_S):
                 await self._intake.refuse_late()
                 live = (each for each in connections if each.is_connected)
                 await asyncio.gather(*(each.flush() for each in live))
-        except (TimeoutError, nats.errors.Error, OSError) as error:
+        except OSError as error:
             log.warning("the last answers may not have been sent", error=repr(error))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from stoker.mesh.connection.process_connection import RECONNECT_S
+from stoker.mesh.connection.broker_connection import RECONNECT_S
 from stoker.mesh.log import log_record
 from stoker.mesh.log.jetstream_log import JetStreamLog, StreamGone
 from stoker.mesh.replica.replica import Replica

@@ -14,8 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
-import nats.errors
-
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.events import Event, Get, JobSubmitted, ReadPosition, ReadRequested
@@ -68,7 +66,7 @@ async def respond(to: Any, data: bytes, count: Count) -> None:
         data = schema.error_reply(Refused(f"the answer has {len(data)} bytes, at most {most}"))
     try:
         await to.respond(data)
-    except (nats.errors.Error, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         count("reply_lost")
         _log.info("a reply is lost", error=repr(error))
 

@@ -20,16 +20,15 @@ from typing import Any
 import msgspec
 import nats.errors
 import nats.micro
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from stoker import __version__
 from stoker.mesh.broker import budgets, revoked_keys
 from stoker.mesh.broker.broker_routes import log_copies
 from stoker.mesh.connection import loop_runner, process_connection
-from stoker.mesh.connection.local_connection import LocalConnection, send_now
-from stoker.mesh.connection.process_connection import ConnectionCallbacks
-from stoker.mesh.connection.requests import Requests
+from stoker.mesh.connection.broker_connection import BrokerConnection, ConnectionCallbacks
+from stoker.mesh.connection.broker_requests import BrokerRequests
+from stoker.mesh.connection.broker_session import NobodyListens, Overdue
+from stoker.mesh.connection.heard_subject import BrokerMessage, HeardSubject
 from stoker.mesh.connection.user_connections import UserConnections
 from stoker.mesh.log.genesis import member_number
 from stoker.mesh.log.held_entries import FORGOTTEN, HeldEntries, Word
@@ -88,7 +87,7 @@ class NodeCaller:
 
     __slots__ = ("message",)
 
-    def __init__(self, message: Msg) -> None:
+    def __init__(self, message: BrokerMessage) -> None:
         self.message = message
 
 
@@ -124,10 +123,9 @@ class SchedulerDaemon:
             lambda: self.log.copies,
         )
         self.archive = LogArchive(self.folder.path / "archive")
-        self.log_nc = LocalConnection()
-        self.log_requests = Requests(self.log_nc)
+        self.to_log = BrokerConnection()
         self.log = JetStreamLog(
-            self.log_requests,
+            BrokerRequests(self.to_log),
             self.cluster.cluster,
             options.log_max_bytes,
             f"read-{self.number:x}",
@@ -142,7 +140,7 @@ class SchedulerDaemon:
         self.proxy.read_spooled = self.telemetry.spooled.read
         calls = DaemonCalls(self.loop.feed, self.tasks.spawn, self.replica.count, self._answers)
         self.intake = RequestIntake(self.service, self.proxy, calls, self.replica.settings.budgets)
-        self.nc = LocalConnection()
+        self.broker = BrokerConnection()
         self.users = UserConnections(
             self._connect_user,
             self.intake.receive,
@@ -151,7 +149,7 @@ class SchedulerDaemon:
             subjects.at(self.number),
         )
         self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
-        self._node_requests: Subscription | None = None
+        self._node_requests: HeardSubject | None = None
         self._listening = asyncio.Lock()
         homes = self.cluster.homes
         self.keepers = LogKeepers(self.log, self.replica, self.cluster.node, homes)
@@ -252,16 +250,17 @@ class SchedulerDaemon:
     async def _start(self) -> None:
         notify.status("waiting: connecting to the broker")
         self.tasks.repeat(SECOND_S, self._follow_broker)
-        callbacks = ConnectionCallbacks(self._on_error, self._on_lost, self._on_back)
+        callbacks = ConnectionCallbacks(self._on_error, _nothing, self._on_back)
         state = self.options.state
         await asyncio.gather(
-            process_connection.connect(self.nc, state, "scheduler", callbacks),
-            process_connection.connect(self.log_nc, state, "scheduler log", callbacks),
+            process_connection.begin(self.broker, state, "scheduler", callbacks),
+            process_connection.begin(self.to_log, state, "scheduler log", callbacks),
         )
         self.tasks.spawn(self._open_telemetry())
         if self.peers is not None:
-            others = ConnectionCallbacks(self._on_error, self._follow_broker, _nothing)
-            await process_connection.connect(self.peers.nc, state, "scheduler peers", others)
+            others = ConnectionCallbacks(self._on_error, _nothing, _nothing)
+            peers = self.peers.connection
+            await process_connection.begin(peers, state, "scheduler peers", others)
             await self.peers.open()
         self.leases.start()
         await self.record.open(self.log)
@@ -286,6 +285,8 @@ class SchedulerDaemon:
         await process_connection.connect(
             desk.nc, self.options.state, "scheduler telemetry", callbacks, again_s=SECOND_S
         )
+        with contextlib.suppress(nats.errors.Error, OSError):  # nothing needs the list
+            await self._list_requests()
         self.tasks.repeat(TICK_S, desk.flush)
         self.tasks.repeat(SECOND_S, desk.second)
 
@@ -294,22 +295,25 @@ class SchedulerDaemon:
 
         Among several schedulers only the leader takes requests, so that nobody refuses what it
         answers. All hear the observations of nodes, which are never answered.
-        The service that `nats micro` finds only lists the requests.
         """
         await self._listen()
-        await self.nc.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
-        await self.nc.subscribe(subjects.EVERY_REFUSAL, cb=self._broker_refused)
+        await self.broker.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        await self.broker.subscribe(subjects.EVERY_REFUSAL, cb=self._broker_refused)
+        self.tasks.spawn(self.intake.run())
+        await self.broker.flush()
+        await self.users.settle(self.service.users)
+        self.tasks.repeat(TICK_S, self._settle_users)
+
+    async def _list_requests(self) -> None:
+        """Have a service that `nats micro` finds; it only lists the requests."""
+        says = "GPU jobs: docs/schema"
         service = await nats.micro.add_service(
-            self.nc, name="stoker", version=__version__, description="GPU jobs: docs/schema"
+            self.telemetry.nc, name="stoker", version=__version__, description=says
         )
         for noun, verb in subjects.REQUESTS:
             await service.add_endpoint(
                 name=f"{noun}-{verb}", subject=subjects.request(noun, verb), handler=_nothing
             )
-        self.tasks.spawn(self.intake.run())
-        await self.nc.flush()
-        await self.users.settle(self.service.users)
-        self.tasks.repeat(TICK_S, self._settle_users)
 
     async def _close(self) -> None:
         notify.stopping()
@@ -317,19 +321,15 @@ class SchedulerDaemon:
         self.functions.close()
         self.record.record(self.replica)
         await self.users.close()
-        for nc in self._own_connections():
+        closings = [each.close() for each in self._own_connections()]
+        for closing in (*closings, self.telemetry.nc.close()):
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(nc.close(), 1)
+                await asyncio.wait_for(closing, 1)
 
     # --- connections ------------------------------------------------------------------------------
 
     async def _on_error(self, error: Exception) -> None:
         log.warning("broker connection", error=repr(error))
-        await self.log_requests.on_error(error)
-
-    async def _on_lost(self) -> None:
-        await self._follow_broker()
-        await self.log_requests.on_lost()
 
     async def _on_telemetry_error(self, error: Exception) -> None:
         self.replica.count("telemetry_connection_error")
@@ -343,12 +343,11 @@ class SchedulerDaemon:
         await self.loop.feed(events.LogReachable())
 
     async def _follow_broker(self) -> None:
-        connections = (*self._own_connections(), *self.users.connections)
-        process_connection.follow(connections, self.options.state)
+        process_connection.follow([self.telemetry.nc], self.options.state)
 
-    def _own_connections(self) -> list[LocalConnection]:
-        peers = [self.peers.nc] if self.peers is not None else []
-        return [self.nc, self.log_nc, self.telemetry.nc, *peers]
+    def _own_connections(self) -> list[BrokerConnection]:
+        peers = [self.peers.connection] if self.peers is not None else []
+        return [self.broker, self.to_log, *peers]
 
     def _answers(self) -> bool:
         """True if no other scheduler can answer a request that arrives now."""
@@ -359,18 +358,18 @@ class SchedulerDaemon:
         async with self._listening:
             takes = self._answers() and not self.planned.begun
             if takes and self._node_requests is None:
-                self._node_requests = await self.nc.subscribe(
+                self._node_requests = await self.broker.subscribe(
                     subjects.EVERY_NODE_REQUEST, cb=self._from_node
                 )
             elif self._node_requests is not None and not takes:
                 ended, self._node_requests = self._node_requests, None
-                with contextlib.suppress(nats.errors.Error, OSError):
+                with contextlib.suppress(OSError):
                     await self.planned.end(ended)
             await self.users.listen()
 
-    async def _connect_user(self, nc: LocalConnection, name: str) -> None:
-        callbacks = ConnectionCallbacks(self._on_user_error, self._follow_broker, _nothing)
-        await process_connection.connect(nc, self.options.state, name, callbacks)
+    async def _connect_user(self, connection: BrokerConnection, name: str) -> None:
+        callbacks = ConnectionCallbacks(self._on_user_error, _nothing, _nothing)
+        await process_connection.begin(connection, self.options.state, name, callbacks)
 
     async def _on_user_error(self, error: Exception) -> None:
         """Count an end of a user's connection, as when the user sends more than is read."""
@@ -387,7 +386,7 @@ class SchedulerDaemon:
 
     # --- messages in ------------------------------------------------------------------------------
 
-    async def _from_node(self, message: Msg) -> None:
+    async def _from_node(self, message: BrokerMessage) -> None:
         if not self._answers():
             self.replica.count("node_left_to_the_leader")
             return
@@ -401,7 +400,7 @@ class SchedulerDaemon:
         else:
             await self.loop.feed(event)
 
-    async def _observed(self, message: Msg) -> None:
+    async def _observed(self, message: BrokerMessage) -> None:
         try:
             node = subjects.parse_observation(message.subject)
             event = events.Observed(node, node_messages.observation(message.data, node))
@@ -411,7 +410,7 @@ class SchedulerDaemon:
         else:
             await self.loop.feed(event)
 
-    async def _broker_refused(self, message: Msg) -> None:
+    async def _broker_refused(self, message: BrokerMessage) -> None:
         self.refused.heard(message.data)
 
     # --- effects out ------------------------------------------------------------------------------
@@ -419,9 +418,8 @@ class SchedulerDaemon:
     async def _send(self, effect: events.Send) -> None:
         """Send a command; a lost one is a gap in the node's chain, which its next lease shows."""
         try:
-            await self.nc.publish(subjects.command(effect.node), effect.data)
-            send_now(self.nc)
-        except (nats.errors.Error, OSError):
+            await self.broker.publish(subjects.command(effect.node), effect.data)
+        except (OSError, ValueError):
             self.replica.count("command_lost")
 
     async def _renew(self, effect: events.RenewLeases) -> None:
@@ -455,8 +453,8 @@ class SchedulerDaemon:
     async def _tell_ranks(self, effect: events.TellRanks) -> None:
         """Tell a node of its ranks; what is lost is told again in a second."""
         try:
-            await self.nc.publish(subjects.query(effect.node, "ranks"), effect.data)
-        except (nats.errors.Error, OSError):
+            await self.broker.publish(subjects.query(effect.node, "ranks"), effect.data)
+        except (OSError, ValueError):
             self.replica.count("ranks_untold")
 
     async def _score(self, effect: events.Score) -> None:
@@ -504,14 +502,13 @@ class SchedulerDaemon:
 
     async def _query_node(self, node: str, what: str, payload: bytes, timeout_s: float) -> bytes:
         try:
-            reply = await self.nc.request(subjects.query(node, what), payload, timeout=timeout_s)
-        except nats.errors.NoRespondersError:
+            return await self.broker.request(subjects.query(node, what), payload, timeout_s)
+        except NobodyListens:
             raise Unavailable(f"the agent of node {node} is not there now") from None
-        except TimeoutError:
+        except Overdue:
             raise Unavailable(f"node {node} did not answer within {timeout_s:g} s") from None
-        except (nats.errors.Error, OSError) as error:
-            raise Unavailable(f"node {node} cannot be reached: {error!r}") from None
-        return bytes(reply.data)
+        except Unavailable as error:
+            raise Unavailable(f"node {node} cannot be reached: {error.message}") from None
 
     async def _await_job(self, job: int, until: str, wait_s: float) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -563,7 +560,7 @@ async def _nothing(*_: object) -> None:
     """Do nothing: users repeat requests after a reconnect, and listed subjects get no messages."""
 
 
-def _node_event(message: Msg) -> events.Event:
+def _node_event(message: BrokerMessage) -> events.Event:
     node, what = subjects.parse_node_request(message.subject)
     token = NodeCaller(message)
     if what == "hello":

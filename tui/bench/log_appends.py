@@ -22,8 +22,8 @@ from nats.aio.msg import Msg
 from stoker.mesh.broker.broker_config import LOG_MAX_BYTES
 from stoker.mesh.client.bench_submit import percentile
 from stoker.mesh.connection import process_connection
+from stoker.mesh.connection.broker_connection import ConnectionCallbacks
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Signs

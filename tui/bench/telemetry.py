@@ -19,8 +19,8 @@ from typing import Final
 import msgspec
 
 from stoker.mesh.connection import process_connection
+from stoker.mesh.connection.broker_connection import ConnectionCallbacks
 from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.process_connection import ConnectionCallbacks
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.telemetry.stream_owner import API_TIMEOUT_S, StreamOwner
 from stoker.mesh.wire import subjects

@@ -35,10 +35,10 @@ STREAM = (
 FRAMES: list[Frame] = [
     InfoFrame(b'{"max_payload":4096}'),
     PingFrame(),
-    Delivery("_INBOX.a.1", b"he\r\no", ""),
-    Delivery("_INBOX.a.2", b"", "", "back"),
-    Delivery("_INBOX.a.3", b"", "503"),
-    Delivery("_INBOX.a.4", b"\xffz", "", "back"),
+    Delivery("_INBOX.a.1", b"he\r\no", "", "", b"1"),
+    Delivery("_INBOX.a.2", b"", "", "back", b"1"),
+    Delivery("_INBOX.a.3", b"", "503", "", b"1", b"NATS/1.0 503\r\n\r\n"),
+    Delivery("_INBOX.a.4", b"\xffz", "", "back", b"1", b"NATS/1.0\r\nname: x\r\n\r\n"),
     PongFrame(),
     ErrorFrame('Permissions Violation for Publish to "stoker.v1.job.submit"'),
 ]
@@ -74,3 +74,14 @@ def test_a_request_is_one_line_and_its_bytes() -> None:
     signed = nats_frames.publication("a.b", "r", b"xyz", {"Sig": "1"})
     head = b"NATS/1.0\r\nSig: 1\r\n\r\n"
     assert signed == b"HPUB a.b r %d %d\r\n%sxyz\r\n" % (len(head), len(head) + 3, head)
+
+
+def test_headers_are_found_by_name_with_the_status_of_a_message() -> None:
+    assert nats_frames.headers(b"") is None
+    assert nats_frames.headers(b"NATS/1.0\r\nSig: a: b \r\n two words: x\r\n\xff: y\r\n\r\n") == {
+        "Sig": "a: b"
+    }
+    status = b"NATS/1.0 404 No Messages\r\nNats-Last: 3\r\n\r\n"
+    assert nats_frames.headers(status) == {
+        "Status": "404", "Description": "No Messages", "Nats-Last": "3",
+    }  # fmt: skip

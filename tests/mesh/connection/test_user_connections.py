@@ -11,16 +11,27 @@ from collections.abc import AsyncIterator
 
 import nats.errors
 import pytest
-from nats.aio.msg import Msg
 
 from stoker.mesh.broker import users
 from stoker.mesh.connection import user_connections
-from stoker.mesh.connection.local_connection import LocalConnection
-from stoker.mesh.connection.user_connections import UserConnection, UserConnections
+from stoker.mesh.connection.broker_connection import BrokerConnection
+from stoker.mesh.connection.broker_session import BrokerSession
+from stoker.mesh.connection.heard_subject import BrokerMessage
+from stoker.mesh.connection.user_connections import Connect, UserConnection, UserConnections
+from tests.mesh import lasting
 from tests.mesh.nats_server import Server
 from tests.mesh.node import Node
 
 JOBS = "stoker.v1.job.list"
+
+
+def connecting(server: Server) -> Connect:
+    """Return a function that connects a user's connection as the scheduler."""
+
+    async def connect(connection: BrokerConnection, name: str) -> None:
+        await lasting.begin(connection, server, name)
+
+    return connect
 
 
 @pytest.fixture
@@ -71,13 +82,11 @@ async def test_a_removed_user_is_not_served_any_more(node: Node) -> None:
 
 async def test_who_settles_twice_at_once_hears_each_request_once(server: Server) -> None:
     """A scheduler that begins to lead settles beside the one that looks at the users' table."""
-    heard: list[Msg] = []
+    heard: list[BrokerMessage] = []
 
-    async def connect(connection: LocalConnection, name: str) -> None:
-        key = str(server.folder / "scheduler.nk")
-        await connection.connect(server.url, nkeys_seed=key, name=name)
+    connect = connecting(server)
 
-    async def answer(message: Msg) -> bool:
+    async def answer(message: BrokerMessage) -> bool:
         heard.append(message)
         await message.respond(b"served")
         return False
@@ -97,11 +106,9 @@ async def test_a_connection_that_does_not_close_is_cut(
 ) -> None:
     monkeypatch.setattr(user_connections, "CLOSE_S", 0.05)
 
-    async def connect(connection: LocalConnection, name: str) -> None:
-        key = str(server.folder / "scheduler.nk")
-        await connection.connect(server.url, nkeys_seed=key, name=name)
+    connect = connecting(server)
 
-    async def answer(message: Msg) -> bool:
+    async def answer(message: BrokerMessage) -> bool:
         await message.respond(b"served")
         return False
 
@@ -113,7 +120,7 @@ async def test_a_connection_that_does_not_close_is_cut(
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(served.connection, "_flush_pending", never)
+    monkeypatch.setattr(BrokerSession, "finish", never)
     await served.close()
     with contextlib.suppress(nats.errors.Error):  # the broker may not have heard of the cut yet
         await nc.request("stoker.v1.job.list", b"{}", timeout=60)
@@ -124,13 +131,11 @@ async def test_a_connection_that_does_not_close_is_cut(
 async def test_a_connection_that_is_drained_serves_what_came_and_takes_nothing_new(
     server: Server,
 ) -> None:
-    async def connect(connection: LocalConnection, name: str) -> None:
-        key = str(server.folder / "scheduler.nk")
-        await connection.connect(server.url, nkeys_seed=key, name=name)
+    connect = connecting(server)
 
     came, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def answer(message: Msg) -> bool:
+    async def answer(message: BrokerMessage) -> bool:
         came.set()
         await goes_on.wait()
         await message.respond(b"served")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-import nats.errors
 import pytest
 
 from stoker.mesh.log.held_entries import HeldEntries, Word
@@ -88,8 +87,8 @@ async def test_a_message_without_a_connection_is_counted_as_lost(
     alone = PeerLink(1, SnapshotFolder(tmp_path), held, feed, counted.append)
 
     async def publish(*_: object) -> NoReturn:
-        raise nats.errors.ConnectionClosedError
+        raise ConnectionResetError
 
-    monkeypatch.setattr(alone.nc, "publish", publish)
+    monkeypatch.setattr(alone.connection, "publish", publish)
     await alone.send(events.SendPeer(2, b"sealed"))
     assert counted == ["peer_lost"]
