@@ -48,6 +48,7 @@ ARRAY_CHARS_MAX = 32 * 1024
 
 
 NO_AFTERS = Afters()
+NO_INDEXES = ArrayIndexes()
 _USUAL = JobRequest(argv=("true",))
 """A request of which only the program is said, so that its other words need no check."""
 _limited = attrgetter(*(limit.option for limit in LIMITS))
@@ -199,12 +200,16 @@ def _check_afters(afters: Afters) -> None:
 
 def indexes_of(request: JobRequest) -> ArrayIndexes:
     """Return the indexes that a request has in words; BadRequest if they are none."""
+    if not request.array_list:
+        return NO_INDEXES
     if len(request.array_list) > ARRAY_CHARS_MAX:
         raise BadRequest(f"array_list has more than {ARRAY_CHARS_MAX} characters")
     return array_indexes.parse(request.array_list, "array_list")
 
 
 def _check_array(request: JobRequest) -> None:
+    if not request.array and not request.array_list:
+        return
     if request.array and request.array_list:
         raise BadRequest("array and array_list: one of them has the indexes")
     numbers = request.array or tuple(indexes_of(request))

@@ -7,6 +7,7 @@ Pure. Owns the translation of indexes and codes into ids and sentences.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -25,6 +26,11 @@ from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
 
 SHORT_ARGV_CHARS = 400
 """The most characters of a command line in a list."""
+SPECS_KEPT = 64
+SPEC_BYTES_KEPT = 8192
+"""The most specs that are kept decoded, and the most bytes of one that is."""
+
+_specs = msgspec.msgpack.Decoder(JobSpec)
 
 
 def job_view(
@@ -32,7 +38,7 @@ def job_view(
 ) -> schema.JobView:
     """Return one job, `at` this position; `short` omits the environment and most of a long command
     line."""
-    spec = job.decoded_spec()
+    spec, shown = _known_specs(job.spec, short)
     told = tuple(troubles(replica, job))
     verdict = verdict_words.judged(replica, job, spec, told)
     return schema.JobView(
@@ -49,7 +55,7 @@ def job_view(
             started_ns=job.started_ns,
             ended_ns=job.ended_ns,
         ),
-        spec=_spec(spec, short),
+        spec=shown,
         decision=_decision(replica, spec, job.decision, short=short),
         exit_code=job.exit_code,
         signal=job.signal,
@@ -174,7 +180,20 @@ def _device_ns(replica: Replica, job: int) -> int | None:
     return known.attained_ns + max(known.charged_ns, known.spent_ns) if known is not None else None
 
 
-def _spec(spec: JobSpec, short: bool) -> schema.Spec:
+def _known_specs(raw: bytes, short: bool) -> tuple[JobSpec, schema.Spec]:
+    """Return a job's spec, and what is shown of it. Many jobs have the spec of the one before."""
+    return (_kept_specs if len(raw) <= SPEC_BYTES_KEPT else _specs_of)(raw, short)
+
+
+def _specs_of(raw: bytes, short: bool) -> tuple[JobSpec, schema.Spec]:
+    spec = _specs.decode(raw)
+    return spec, _shown(spec, short)
+
+
+_kept_specs = lru_cache(maxsize=SPECS_KEPT)(_specs_of)
+
+
+def _shown(spec: JobSpec, short: bool) -> schema.Spec:
     argv, cut = short_argv(spec.argv) if short else (spec.argv, False)
     env = None if short else spec.env
     return shown_spec(
