@@ -13,12 +13,9 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-import nats.errors
-from nats.aio.msg import Msg
-
 from stoker.mesh.connection import loop_runner, process_connection
-from stoker.mesh.connection.broker_connection import ConnectionCallbacks
-from stoker.mesh.connection.local_connection import LocalConnection
+from stoker.mesh.connection.broker_connection import BrokerConnection, ConnectionCallbacks
+from stoker.mesh.connection.heard_subject import BrokerMessage
 from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.boot_clock import boot_ns
@@ -71,25 +68,24 @@ class LeaseAnswerThread:
                 self._stopping.wait(LOOK_S)
 
     async def _serve(self) -> None:
-        connection = LocalConnection()
+        connection = BrokerConnection()
         callbacks = ConnectionCallbacks(_log_error, _nothing, _nothing)
         connecting = asyncio.ensure_future(self._connect(connection, callbacks))
         try:
             while not self._stopping.is_set():
                 if connecting.done():
                     connecting.result()
-                    process_connection.follow((connection,), self._state)
                     await self._answer(connection)
                 await asyncio.sleep(LOOK_S)
         finally:
             connecting.cancel()
-            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+            with contextlib.suppress(OSError):
                 await asyncio.wait_for(connection.close(), 1)
 
-    async def _connect(self, connection: LocalConnection, callbacks: ConnectionCallbacks) -> None:
-        await process_connection.connect(connection, self._state, "scheduler leases", callbacks)
+    async def _connect(self, connection: BrokerConnection, callbacks: ConnectionCallbacks) -> None:
+        await process_connection.begin(connection, self._state, "scheduler leases", callbacks)
 
-        async def hear(message: Msg) -> None:
+        async def hear(message: BrokerMessage) -> None:
             try:
                 node = subjects.parse_lease_request(message.subject)
             except BadRequest:
@@ -100,12 +96,12 @@ class LeaseAnswerThread:
 
         await connection.subscribe(subjects.EVERY_LEASE_REQUEST, cb=hear)
 
-    async def _answer(self, connection: LocalConnection) -> None:
+    async def _answer(self, connection: BrokerConnection) -> None:
         for answer in self.answers.due(boot_ns()):
             for node in answer.nodes:
                 try:
                     await connection.publish(subjects.lease_answer(node), answer.data)
-                except (nats.errors.Error, OSError):
+                except (OSError, ValueError):
                     self._counters["lease_answer_lost"] += 1
 
 

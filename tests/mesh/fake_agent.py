@@ -133,7 +133,7 @@ class FakeAgent:
     async def _renew(self) -> None:
         """Request the lease for ever; nothing here depends on having one."""
         while True:
-            request = LeaseRequest(lease_messages.FORMAT, self.node, 1, boot_ns(), 1)
+            request = LeaseRequest(lease_messages.FORMAT, self.node, 0, boot_ns(), 1)
             with contextlib.suppress(nats.errors.Error):
                 data = lease_messages.encode_request(request)
                 await self.nc.publish(subjects.lease_request(self.node), data)
