@@ -34,8 +34,8 @@ class Overdue(Unavailable):
 
 
 class SessionOptions(NamedTuple):
-    """What a process says of itself, and how the broker proves itself: by its owner, and by the
-    certificate `pinned` where there is one."""
+    """The words by which a process introduces itself. The broker proves itself by its owner, and by
+    the certificate `pinned` where there is one."""
 
     key: Identity
     name: str

@@ -25,7 +25,7 @@ class SlowHandler(OSError):
 
 
 class HearingConnection(Protocol):
-    """What a subject needs of its connection."""
+    """The connection as its subjects use it."""
 
     async def publish(self, subject: str, data: bytes) -> None:
         """Send a message."""

@@ -21,7 +21,7 @@ NO_CALLBACKS = ConnectionCallbacks(nothing, nothing, nothing)
 
 
 def options(server: Server, name: str = "test") -> SessionOptions:
-    """What the scheduler says of itself to this broker."""
+    """Return the words by which the scheduler introduces itself to this broker."""
     key = identity.load(server.folder / "scheduler.nk")
     pinned = Path(server.settings.certificate_file)
     return SessionOptions(key, name, subjects.inbox("scheduler"), pinned)
