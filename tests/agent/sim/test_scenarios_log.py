@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from stoker.mesh.replica.events import PeerMessage
-from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
 from stoker.mesh.sim.timeline import SECOND
+from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.mutants.shared import BESIDE_LOST
 from tests.agent.sim.mutants.table import COVERED

@@ -45,7 +45,8 @@ def test_a_seed_that_once_broke_finds_nothing(seed: int) -> None:
     and extended leases until it had read to the end. 944282 broke by a candidate whose voters had
     left a roster that it did not know yet, and 947369 by a snapshot on a disk without the entries
     before it. 988314 broke by followers that had read an entry which the log lost, and did not look
-    when the leader had appended its own in that place. The others were asked for more than is promised: a scheduler of two lost its memory,
+    when the leader had appended its own in that place. The others
+    were asked for more than is promised: a scheduler of two lost its memory,
     and the end of a job was on its way at the last moment. 662 broke by a candidate that bound the
     vote which another one needed, and 952648 by an entry that was appended at another place under
     its first name. In the last two a job waited for its next attempt when the judge looked.
