@@ -44,6 +44,7 @@ MACHINE = (
     "product/test_launches.py",
     "product/test_nccl.py",
     "product/test_power.py",
+    "product/test_python_waits.py",
     "product/test_switching.py",
     "product/test_throttled.py",
     "product/test_tracing.py",

@@ -104,6 +104,7 @@ ACROSS = {
     "tests/product/test_collectives.py": "waits of ranks, against what they say themselves",
     "tests/product/test_nccl.py": "waits of ranks of the simulated NCCL, against what they say",
     "tests/product/test_accounting.py": "causes of waiting, against programs that wait",
+    "tests/product/test_python_waits.py": "causes of waiting, against Python programs that wait",
     "tests/product/test_mig.py": "MIG instances, from the driver to a job's trace",
     "tests/product/test_throttled.py": "throttled time: drivers and the kernel, to the report",
     "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
