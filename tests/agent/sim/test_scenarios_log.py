@@ -538,8 +538,10 @@ def test_the_log_has_another_entry_in_the_place_of_one_that_was_read_and_lost() 
     first.crash()
     stage.let_lead(second, third)
     stage.until(
-        lambda: third.replica._tail.end.index == second.replica._tail.end.index > before
-        and third.replica._tail.end != second.replica._tail.end,
+        lambda: (
+            third.replica._tail.end.index == second.replica._tail.end.index > before
+            and third.replica._tail.end != second.replica._tail.end
+        ),
         "two entries of one index",
     )
     stage.lose_entries(stream.last - before)
