@@ -191,7 +191,9 @@ def test_beside_a_neighbour_the_slow_rank_is_named_and_nobody_else(
     if planted is None:
         assert said == [], view.trace["collectives"]
     else:
-        assert [each.partition(" came last")[0] for each in said] == ["rank 2"]
+        assert {each.partition(" came last")[0] for each in said} == {"rank 2"}, said
+        work = [each for each in said if "its own work takes" in each]
+        assert len(work) == 1, "on busy CPUs it may be told to lack one as well"
 
 
 def test_ranks_of_split_communicators_wait_within_them(node: LiveNode, meeting: str) -> None:
