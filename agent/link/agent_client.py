@@ -10,20 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from stoker.mesh.connection import socket_owner
 from stoker.mesh.connection.broker_protocol import BrokerProtocol
-from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.connection.nats_frames import Delivery, publication
-from stoker.mesh.identity import certificate
 from stoker.mesh.identity.identity import Identity
 from stoker.native.errors import Denied, StokerError, Unavailable
 from stoker.native.structured_log import structlog
 
-CONNECT_S = 3
 PENDING_BYTES_MAX = 64 << 20
 """The most bytes that wait for the broker; what is published beyond them is dropped."""
 
@@ -120,25 +115,3 @@ class AgentClient(BrokerProtocol):
         super()._end()
         if not self.lost.done():
             self.lost.set_result(None)
-
-
-async def connect(client: AgentClient, address: str, pinned: Path | None) -> None:
-    """Connect a client to the broker at this address, which has the certificate `pinned`.
-
-    Raises OSError, TimeoutError or a StokerError; the client is then of no more use.
-    """
-    place = urlsplit(address)
-    secured = certificate.pinned(pinned) if pinned is not None else None
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            await asyncio.get_running_loop().create_connection(
-                lambda: client,
-                place.hostname or LOOPBACK,
-                place.port or 0,
-                ssl=secured,
-                server_hostname=certificate.NAMES[0] if secured is not None else None,
-            )
-            await client.begin()
-    except BaseException:
-        await client.close()
-        raise

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from stoker.agent.link import agent_client
 from stoker.agent.link.agent_client import AgentClient, MessageHandler
+from stoker.mesh.connection import broker_session
 from stoker.mesh.identity import identity
 from stoker.native.errors import StokerError, Unavailable
 from stoker.native.structured_log import structlog
 
+CONNECT_S = 3
 RETRY_FIRST_S, RETRY_MAX_S = 0.05, 1.0
 
 _log = structlog.get_logger("link")
@@ -111,7 +112,7 @@ class AgentConnection:
             self.counters,
             pinned=self._pinned is not None,
         )
-        await agent_client.connect(client, self._next_address(), self._pinned)
+        await broker_session.begin(client, self._next_address(), self._pinned, CONNECT_S)
         return client
 
     async def _serve(self, client: AgentClient) -> None:

@@ -119,23 +119,24 @@ class BrokerSession(BrokerProtocol):
         self.lost.set()
 
 
-async def begin(session: BrokerSession, address: str, pinned: Path | None, within_s: float) -> None:
-    """Connect a session to the broker at this address.
+async def begin(client: BrokerProtocol, address: str, pinned: Path | None, within_s: float) -> None:
+    """Connect a client to the broker at this address, which has the certificate `pinned` if there
+    is one.
 
-    Raises OSError, TimeoutError or a StokerError; the session is then of no more use.
+    Raises OSError, TimeoutError or a StokerError; the client is then of no more use.
     """
     place = urlsplit(address)
     secured = certificate.pinned(pinned) if pinned is not None else None
     try:
         async with asyncio.timeout(within_s):
             await asyncio.get_running_loop().create_connection(
-                lambda: session,
+                lambda: client,
                 place.hostname or LOOPBACK,
                 place.port or 0,
                 ssl=secured,
                 server_hostname=certificate.NAMES[0] if secured is not None else None,
             )
-            await session.begin()
+            await client.begin()
     except BaseException:
-        await session.close()
+        await client.close()
         raise

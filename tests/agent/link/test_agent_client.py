@@ -13,6 +13,7 @@ import pytest
 
 from stoker.agent.link import agent_client
 from stoker.agent.link.agent_client import AgentClient
+from stoker.mesh.connection import broker_session
 from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.identity import identity
 from stoker.native.errors import Denied, Unavailable
@@ -104,7 +105,7 @@ async def test_a_foreign_broker_that_greets_receives_nothing(tmp_path: Path) -> 
     with squatting.squatter(port) as stranger:
         stranger.wait_bound()
         with pytest.raises(PermissionError, match="belongs to uid 4242, not to uid 0"):
-            await agent_client.connect(client, f"nats://127.0.0.1:{port}", None)
+            await broker_session.begin(client, f"nats://127.0.0.1:{port}", None, 3)
         async with asyncio.timeout(60):
             while not (heard := stranger.heard()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
