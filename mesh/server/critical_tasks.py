@@ -8,11 +8,17 @@ may be half changed then, but the log is whole, and the next process reads it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
 from stoker.native.structured_log import structlog
+
+END_S = 1.0
+"""The longest wait for tasks that are cancelled."""
+CANCEL_S = 0.02
+"""The pause between two cancellations of the same task."""
 
 log = structlog.get_logger("scheduler")
 
@@ -28,6 +34,20 @@ class CriticalTasks:
         """Note that the process ends: a task that loses its connection by that shows no defect, and
         must not replace the exit code."""
         self._ending = True
+
+    async def end(self) -> None:
+        """Cancel all tasks, and return once none is left or END_S have passed.
+
+        One cancellation is not enough: `asyncio.wait_for` of Python 3.11 loses one that comes as
+        its own work is done, and the task goes on, and may spawn others.
+        """
+        self.ending()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                while self._tasks:
+                    for task in self._tasks:
+                        task.cancel()
+                    await asyncio.wait(self._tasks, timeout=CANCEL_S)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in a task."""

@@ -233,19 +233,22 @@ class SchedulerDaemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
         starting = asyncio.create_task(self._start())
+        try:
+            await self._until_stopped(starting)
+        finally:
+            self.tasks.ending()
+            starting.cancel()
+            await self._close()
+        if self._failed is not None:
+            raise self._failed
+
+    async def _until_stopped(self, starting: asyncio.Task[None]) -> None:
         stopping = asyncio.create_task(self._stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            if starting.exception() is not None:
-                self.tasks.ending()
             starting.result()
             await stopping
             await self._hand_over()
-        self.tasks.ending()
-        starting.cancel()
-        await self._close()
-        if self._failed is not None:
-            raise self._failed
 
     async def _start(self) -> None:
         notify.status("waiting: connecting to the broker")
@@ -321,10 +324,12 @@ class SchedulerDaemon:
         self.functions.close()
         self.record.record(self.replica)
         await self.users.close()
-        closings = [each.close() for each in self._own_connections()]
-        for closing in (*closings, self.telemetry.nc.close()):
+        for closing in [each.close() for each in self._own_connections()]:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(closing, 1)
+        await self.tasks.end()
+        with contextlib.suppress(Exception):  # last, for a task may still have been connecting it
+            await asyncio.wait_for(self.telemetry.nc.close(), 1)
 
     # --- connections ------------------------------------------------------------------------------
 

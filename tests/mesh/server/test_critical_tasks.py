@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -51,3 +52,48 @@ async def test_a_task_that_fails_by_the_end_changes_no_exit_code(
     await asyncio.wait({task})
     await asyncio.sleep(0)
     assert deaths == [] and not tasks._tasks
+
+
+async def test_a_task_that_outlives_one_cancellation_is_ended_as_well_as_what_it_spawns() -> None:
+    tasks, started, ended = CriticalTasks(), asyncio.Event(), []
+
+    async def spawned() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.append("spawned")
+
+    async def stubborn() -> None:
+        try:
+            started.set()
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            tasks.spawn(spawned())
+            await asyncio.sleep(600)
+        finally:
+            ended.append("stubborn")
+
+    tasks.spawn(stubborn())
+    await started.wait()
+    await tasks.end()
+    assert sorted(ended) == ["spawned", "stubborn"] and not tasks._tasks
+
+
+async def test_a_task_that_cannot_be_ended_holds_the_end_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(critical_tasks, "END_S", 0.01)
+    tasks, go_on, started = CriticalTasks(), asyncio.Event(), asyncio.Event()
+
+    async def deaf() -> None:
+        while not go_on.is_set():
+            started.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await go_on.wait()
+
+    tasks.spawn(deaf())
+    await started.wait()
+    await tasks.end()
+    (left,) = tasks._tasks
+    go_on.set()
+    await asyncio.wait({left})
