@@ -23,8 +23,9 @@ from stoker.agent.power.plan import rules
 from stoker.agent.state import metrics_config, node_labels, otlp_config
 from stoker.agent.state.otlp_config import OtlpConfig
 from stoker.agent.state.up_config import UpConfig
-from stoker.mesh.broker import budgets
+from stoker.mesh.broker import budgets, spool_bounds
 from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.recording import ring_files
 from stoker.mesh.replica import cluster_limits
 from stoker.mesh.server import level_pin, watts_file
@@ -50,6 +51,7 @@ TABLES: Mapping[str, Any] = {
     "alert": list[AlertRule],
     "models": dict[str, StatedWatts],
     "budgets": Budgets,
+    "spool": SpoolBounds,
     "requests": RequestPolicy,
     "limits": LimitsTable,
     "upgrade": LevelPin,
@@ -79,6 +81,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "alerts": rule.check_settings,
     "power": rules.check_numbers,
     "budgets": budgets.check,
+    "spool": spool_bounds.check,
     "models": watts_file.check,
     "limits": _check_limits,
     "upgrade": level_pin.check,

@@ -44,7 +44,7 @@ from stoker.agent.supervise.file_backup import FileBackup
 from stoker.agent.supervise.process_table import environment, programs
 from stoker.agent.supervise.start_failure import FailedStart, cause
 from stoker.agent.supervise.start_options import StartOptions, with_file
-from stoker.mesh.broker import broker_config, budgets, revoked_keys, users
+from stoker.mesh.broker import broker_config, budgets, revoked_keys, spool_bounds, users
 from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.broker.revoked_keys import RevokedKeys
 from stoker.mesh.broker.users import User, Users
@@ -463,6 +463,7 @@ def broker_text(where: StateFolder, cluster: ClusterFile, table: Users) -> bytes
         host=cluster.address or LOOPBACK,
         tls_only=bool(cluster.address),
         budgets=budgets.read(where.root / "config.toml"),
+        spool=spool_bounds.read(where.root / "config.toml"),
         routes=server_setup.routes(where, cluster),
     )
     own, revoked = identity.load(where.key("agent")).public, revoked_keys.load(where.revoked)

@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
+from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.identity import identity
 from stoker.mesh.wire import join_messages, output_spool, subjects, telemetry_streams
 from stoker.mesh.wire.subjects import PREFIX, token
@@ -75,6 +76,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     """The port of nats-server's monitoring on loopback; None turns it off."""
     pid_file: str | None = None
     budgets: Budgets = msgspec.field(default_factory=Budgets)
+    spool: SpoolBounds = SpoolBounds()
     """The limits of one user."""
     routes: BrokerRoutes | None = None
     """The way to the other brokers of the cluster; None for one that is alone."""
@@ -230,7 +232,7 @@ def _jetstream(settings: BrokerSettings) -> list[str]:
 
 def _file_bytes(settings: BrokerSettings) -> int:
     """Return the room on disk of the log and of the spooled output, one copy of each."""
-    return settings.log_max_bytes * LOG_STORE_FACTOR + output_spool.STORE_BYTES
+    return settings.log_max_bytes * LOG_STORE_FACTOR + settings.spool.store_bytes
 
 
 def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:

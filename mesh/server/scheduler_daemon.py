@@ -22,7 +22,7 @@ import nats.errors
 import nats.micro
 
 from stoker import __version__
-from stoker.mesh.broker import budgets, revoked_keys
+from stoker.mesh.broker import budgets, revoked_keys, spool_bounds
 from stoker.mesh.broker.broker_routes import log_copies
 from stoker.mesh.connection import loop_runner, process_connection
 from stoker.mesh.connection.broker_connection import BrokerConnection, ConnectionCallbacks
@@ -121,6 +121,7 @@ class SchedulerDaemon:
             self._answers,
             lambda: self.replica.state.book.nodes,
             lambda: self.log.copies,
+            spool_bounds.read(options.state / "config.toml"),
         )
         self.archive = LogArchive(self.folder.path / "archive")
         self.to_log = BrokerConnection()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.replica.events import EntryTold
 from stoker.mesh.wire.output_spool import STREAM, VARIABLE, SpoolConfig
@@ -42,9 +43,10 @@ _infos = msgspec.json.Decoder(_SpoolInfo)
 class SpoolOwner:
     """The stream as one scheduler sees it; `copies` returns how many the log has."""
 
-    def __init__(self, requests: Requests, copies: Callable[[], int]) -> None:
+    def __init__(self, requests: Requests, copies: Callable[[], int], bounds: SpoolBounds) -> None:
         self._requests = requests
         self._copies = copies
+        self._bounds = bounds
         self._wanted = False
         self._said = ""
         self.hurries = False
@@ -74,7 +76,9 @@ class SpoolOwner:
         self._said = why
 
     async def _look(self) -> str:
-        body = msgspec.json.encode(SpoolConfig(num_replicas=self._copies()))
+        size, age_ns = self._bounds.bytes, self._bounds.age_ns
+        config = SpoolConfig(num_replicas=self._copies(), max_bytes=size, max_age=age_ns)
+        body = msgspec.json.encode(config)
         wanted = msgspec.json.decode(body)
         info = await self._call("STREAM.INFO", b"")
         if info.error is not None and info.error.err_code == _STREAM_NOT_FOUND:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import nats.errors
 
+from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.connection.local_connection import LocalConnection
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.replica.events import EntryTold
@@ -60,11 +61,12 @@ class TelemetryDesk:
         leads: Callable[[], bool],
         nodes: Callable[[], Mapping[str, NodeReport]],
         copies: Callable[[], int],
+        spool: SpoolBounds,
     ) -> None:
         self.nc = LocalConnection()
         self.requests = Requests(self.nc)
         self.owner = StreamOwner(self.requests)
-        self.spool = SpoolOwner(self.requests, copies)
+        self.spool = SpoolOwner(self.requests, copies, spool)
         self.spooled = SpooledOutput(self.nc)
         self._history = StreamHistory()
         self._reader = StreamReader(self.nc)

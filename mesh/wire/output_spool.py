@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream that keeps the output of jobs which asked for it: its bounds, its pieces, its words.
+"""The stream that keeps the output of jobs which asked for it: its settings, pieces and words.
 
-No other file spells a bound. The option of a job is a variable of its environment, which the log
-has had from the start: no entry, decision or snapshot changes its form by it. Programs do not see
-that variable. Owns the words that a reader is told about the end of spooled output.
+Its size and age are the operator's (`SpoolBounds`); no other file spells another bound. The option
+of a job is a variable of its environment, which the log has had from the start: no entry, decision
+or snapshot changes its form by it. Programs do not see that variable. Owns the words that a reader
+is told about the end of spooled output.
 """
 
 from __future__ import annotations
@@ -20,12 +21,6 @@ from stoker.scheduler.job_options import LIMITS
 VARIABLE: Final = "STOKER_SPOOL_OUTPUT"
 """The variable of a job's environment with the bytes of each stream that are spooled."""
 STREAM: Final = "OUTPUT_SPOOL"
-STREAM_BYTES: Final = 256 << 20
-"""The most bytes of the stream, of all jobs; beyond that its oldest pieces are discarded."""
-STREAM_AGE_S: Final = 7 * 86_400
-"""A piece is kept for this long."""
-STORE_BYTES: Final = 2 * STREAM_BYTES
-"""Room on disk of one copy: a block file is freed only when all of its pieces were discarded."""
 PIECE_BYTES: Final = 64 * 1024
 """The most bytes of output in one piece."""
 MESSAGE_BYTES: Final = PIECE_BYTES + 256
@@ -70,8 +65,9 @@ class SpoolConfig(msgspec.Struct, kw_only=True, frozen=True):
     storage: str = "file"
     num_replicas: int = 1
     discard: str = "old"
-    max_bytes: int = STREAM_BYTES
-    max_age: int = STREAM_AGE_S * 1_000_000_000
+    max_bytes: int
+    max_age: int
+    """Nanoseconds."""
     max_msgs: int = -1
     max_msgs_per_subject: int = PIECES_MAX
     max_msg_size: int = MESSAGE_BYTES

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client as Connection
 
+from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.server.spool_owner import SpoolOwner
 from stoker.mesh.server.spooled_output import SpooledOutput, SpooledPart
@@ -53,7 +54,7 @@ class Bed:
 @pytest.fixture
 async def bed(server: Server) -> Bed:
     scheduler = await server.connect("scheduler")
-    owner = SpoolOwner(Requests(scheduler), lambda: 1)
+    owner = SpoolOwner(Requests(scheduler), lambda: 1, SpoolBounds())
     owner.begin([JOB])
     await owner.look()
     return Bed(await server.connect("node1"), scheduler)
@@ -106,7 +107,7 @@ async def test_a_node_writes_under_its_own_name_alone(bed: Bed, server: Server) 
 
 async def test_without_a_job_that_asked_there_is_no_stream(server: Server) -> None:
     scheduler = await server.connect("scheduler")
-    owner = SpoolOwner(Requests(scheduler), lambda: 1)
+    owner = SpoolOwner(Requests(scheduler), lambda: 1, SpoolBounds())
     owner.begin([replace(JOB, spec=encode_spec(JobSpec(("true",))))])
     await owner.look()
     info = await scheduler.request(f"$JS.API.STREAM.INFO.{STREAM}", b"")
@@ -116,10 +117,11 @@ async def test_without_a_job_that_asked_there_is_no_stream(server: Server) -> No
 
 async def test_other_bounds_are_corrected(bed: Bed, server: Server) -> None:
     scheduler = await server.connect("scheduler")
-    other = SpoolConfig(max_age=3_600_000_000_000)
+    other = SpoolConfig(max_bytes=1 << 20, max_age=3_600_000_000_000)
     await scheduler.request(f"$JS.API.STREAM.UPDATE.{STREAM}", msgspec.json.encode(other))
-    owner = SpoolOwner(Requests(scheduler), lambda: 1)
+    owner = SpoolOwner(Requests(scheduler), lambda: 1, SpoolBounds(bytes=200 << 20, days=2))
     owner.begin([JOB])
     await owner.look()
     info = await scheduler.request(f"$JS.API.STREAM.INFO.{STREAM}", b"")
-    assert msgspec.json.decode(info.data)["config"]["max_age"] == SpoolConfig().max_age
+    found = msgspec.json.decode(info.data)["config"]
+    assert (found["max_bytes"], found["max_age"]) == (200 << 20, 2 * 86_400 * 10**9)
