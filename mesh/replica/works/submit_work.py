@@ -23,7 +23,6 @@ from stoker.native.errors import NotFound, Refused, StokerError
 from stoker.scheduler.book import encode_spec
 from stoker.scheduler.nouns import JobSpec, Owner
 from stoker.scheduler.reasons import Reason, sentence
-from stoker.scheduler.wire_commands import Submit
 from stoker.scheduler.wire_fields import Conditions
 
 PART_JOBS = 256
@@ -47,7 +46,17 @@ class SubmitWork(Work):
     Those of one entry are taken together or not at all.
     """
 
-    __slots__ = ("_part", "array", "first_key", "owner", "place", "queue", "specs")
+    __slots__ = (
+        "_part",
+        "array",
+        "bytes_left",
+        "first_key",
+        "jobs_left",
+        "owner",
+        "place",
+        "queue",
+        "specs",
+    )
 
     def __init__(
         self,
@@ -70,34 +79,28 @@ class SubmitWork(Work):
         self.first_key = b""
         """The idempotency key of the job, or of the first job of an array."""
         blob, mark = 64 + 5 * len(owner.groups), mark or mark_of(array)
-        requests: list[Submit] = []
-        room, each = PART_BYTES if place.at else BATCH_BYTES_MAX, 0
+        packed: list[bytes] = []
+        room = PART_BYTES if place.at else BATCH_BYTES_MAX
         for own, own_key in core_request.expand(spec, key, array, place.at):
             raw = encode_spec(own)
             made = core_request.submit(
                 owner, own_key, own, raw, models, conditions=conditions, mark=mark
-            )
-            each = each or len(made.pack())  # all are of one size
-            room -= len(raw) + blob + each
-            if requests and (room < 0 or len(requests) == PART_JOBS):
+            ).pack()
+            room -= len(raw) + blob + len(made)
+            if packed and (room < 0 or len(packed) == PART_JOBS):
                 break
             self.specs.append(raw)
-            requests.append(made)
+            packed.append(made)
             self.first_key = self.first_key or own_key
-        super().__init__(token, requests, sum(len(raw) + blob for raw in self.specs))
+        super().__init__(token, (), 0)
+        sizes = [len(raw) for raw in self.specs]
+        self._set(packed, sum(sizes) + blob * len(sizes))
+        self.jobs_left = max(len(array), 1) - place.at
+        """The number of jobs from this part on."""
+        self.bytes_left = sum(sizes) + (self.jobs_left - self.count) * max(sizes)
+        """The bytes of the specs of these jobs, as far as they are known."""
 
     # --- parts of an array ------------------------------------------------------------------------
-
-    @property
-    def jobs_left(self) -> int:
-        """The number of jobs from this part on."""
-        return max(len(self.array), 1) - self.place.at
-
-    @property
-    def bytes_left(self) -> int:
-        """The bytes of the specs of these jobs, as far as they are known."""
-        known = sum(map(len, self.specs))
-        return known + (self.jobs_left - self.count) * max(map(len, self.specs))
 
     @property
     def is_last(self) -> bool:
@@ -128,6 +131,8 @@ class SubmitWork(Work):
         ]
 
     def is_torn(self, fates: list[Fate]) -> bool:
+        if len(fates) == 1:
+            return False
         return 0 < sum(fate.rejected is not None for fate in fates) < len(fates)
 
     def why_torn(self, fates: list[Fate]) -> StokerError | None:

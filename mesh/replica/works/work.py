@@ -107,8 +107,11 @@ class Work:
         self._pack(requests, nouns_size)
 
     def _pack(self, requests: Sequence[records.Request], nouns_size: int) -> None:
-        self.requests = b"".join(request.pack() for request in requests)
-        self.count = len(requests)
+        self._set([request.pack() for request in requests], nouns_size)
+
+    def _set(self, packed: Sequence[bytes], nouns_size: int) -> None:
+        self.requests = b"".join(packed)
+        self.count = len(packed)
         self.size = len(self.requests) + nouns_size
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator sets for spooled output reaches the broker, and nonsense is named."""
+"""The bounds that an operator sets for spooled output reach the broker, and nonsense is named."""
 
 from __future__ import annotations
 
