@@ -75,13 +75,30 @@ def check_causes(trace: dict[str, Any]) -> None:
         assert device["window_ns"] == trace["window"]["to_ns"] - trace["window"]["from_ns"]
 
 
+def traced_in_time(node: LiveNode, launches: str) -> tuple[int, dict[str, Any]]:
+    """A job traced in full whose agent was never late, and its trace. All is counted in any case,
+    and on a machine so busy that the agent comes after the lease the trace says what it did not
+    time."""
+    for _ in range(5):
+        job = node.submit(launches, str(LONG), str(SHORT), gpu_milli=1000, trace="full")
+        trace = summary(node, job)
+        found = kernels(trace)
+        assert {name: row["count"] for name, row in found.items()} == {
+            "grind": LONG,
+            "touch": SHORT,
+        }
+        estimated = any(row["estimate"] for row in found.values())
+        assert estimated == (trace["loss"]["untimed"] > 0)
+        if not trace["loss"]["leases_lapsed"]:
+            return job, trace
+    pytest.fail("the agent came too late to five jobs of five")
+
+
 def test_full_counts_and_times_every_launch(node: LiveNode, launches: str, tmp_path: Path) -> None:
-    job = node.submit(launches, str(LONG), str(SHORT), gpu_milli=1000, trace="full")
-    trace = summary(node, job)
+    job, trace = traced_in_time(node, launches)
     told = totals(node.output(job))
     assert {name: count for name, (count, _) in told.items()} == {"grind": LONG, "touch": SHORT}
     found = kernels(trace)
-    assert {name: row["count"] for name, row in found.items()} == {"grind": LONG, "touch": SHORT}
     assert not any(row["estimate"] for row in found.values())
     assert lost(trace) == {} and "launches" not in trace["absent"]
     ours, theirs = (
