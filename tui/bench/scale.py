@@ -52,10 +52,12 @@ from pathlib import Path
 from stoker.probes.simdriver import libraries, profiles
 node = Path(sys.argv[2])
 profiles.node(sys.argv[1], node, seed=int(sys.argv[3]))
-print(json.dumps(libraries.environment(node, {profiles.NVIDIA}, {})))
+told = libraries.environment(node, {profiles.NVIDIA}, {})
+print(json.dumps({name: told[name] for name in told if not name.startswith("ROCM_")}))
 """
 """The program that makes a node's cards and prints the environment that leads to them, in a process
-of its own: a viewer must not import the simulated drivers."""
+of its own: a viewer must not import the simulated drivers. A host of NVIDIA's cards has no ROCm, so
+none is simulated."""
 
 
 class ProcessUse(NamedTuple):
@@ -80,7 +82,7 @@ def measure(
     with (
         tempfile.TemporaryDirectory(prefix="stoker-scale-", ignore_cleanup_errors=True) as folder,
         private_node.terminable(),
-        network_hosts.made(names, Path(folder)) as hosts,
+        network_hosts.made(names, Path(folder), acquainted=True) as hosts,
     ):
         Path(folder).chmod(0o711)
         try:

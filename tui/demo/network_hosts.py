@@ -9,6 +9,7 @@ as it is, and the process watches whichever host dies.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -149,8 +150,13 @@ class Host:
 
 
 @contextlib.contextmanager
-def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
-    """Yield hosts of these names, with their places in `folder`."""
+def made(names: Sequence[str], folder: Path, *, acquainted: bool = False) -> Iterator[list[Host]]:
+    """Yield hosts of these names, with their places in `folder`.
+
+    `acquainted`: each has the hardware addresses of all from the start. What hosts ask for is in a
+    table of the kernel that has room for 1,024 answers in all namespaces together, so that more
+    than about 50 hosts that talk with each other lose packets.
+    """
     hosts = [
         Host(name, f"{NETWORK}.{n}", folder / name, f"stoker-demo-{os.getpid()}-{name}", f"sk{n}")
         for n, name in enumerate(names, 1)
@@ -162,6 +168,8 @@ def made(names: Sequence[str], folder: Path) -> Iterator[list[Host]]:
     try:
         for host in hosts:
             _plug_in(host)
+        if acquainted:
+            _acquaint(hosts)
         yield hosts
     finally:
         for host in hosts:
@@ -182,6 +190,27 @@ def _plug_in(host: Host) -> None:
         ip("-n", host.namespace, "link", "set", device, "up")
 
 
+def _acquaint(hosts: Sequence[Host]) -> None:
+    """Give each host, and the network between them, the hardware addresses of all others."""
+    cards = {host.name: _hardware_address(host) for host in hosts}
+
+    def known_to(place: Sequence[str], device: str, others: Iterable[Host]) -> None:
+        lines = (
+            f"neighbour replace {each.address} lladdr {cards[each.name]} nud permanent dev {device}"
+            for each in others
+        )
+        ip(*place, "-batch", "-", stdin="\n".join(lines))
+
+    known_to((), BRIDGE, hosts)
+    for host in hosts:
+        known_to(("-n", host.namespace), "eth0", (each for each in hosts if each is not host))
+
+
+def _hardware_address(host: Host) -> str:
+    shown = json.loads(ip("-n", host.namespace, "-json", "link", "show", "dev", "eth0"))
+    return str(shown[0]["address"])
+
+
 def _neighbour(verb: str, host: Host) -> tuple[str, ...]:
     return "neighbour", verb, host.address, "dev", "eth0"
 
@@ -192,10 +221,10 @@ def namespaces() -> list[str]:
     return [path.name for path in Path("/run/netns").glob(f"{start}*")]
 
 
-def ip(*words: str) -> str:
+def ip(*words: str, stdin: str = "") -> str:
     """Run `ip` in the network between the hosts; return what it wrote, or raise Unavailable."""
     done = subprocess.run(
-        ["ip", *words], capture_output=True, text=True, timeout=END_S, check=False
+        ["ip", *words], input=stdin, capture_output=True, text=True, timeout=END_S, check=False
     )
     if done.returncode:
         raise Unavailable(f"`ip {' '.join(words)}`: {done.stderr.strip()}")

@@ -58,7 +58,7 @@ def test_a_size_that_cannot_be_reached_loses_nothing_of_those_before(
         yield from ({"nodes": count} for count in range(1, measured + 1))
         raise StokerError("n003 did not start")
 
-    hosts = SimpleNamespace(enter=lambda: None, made=lambda *_: contextlib.nullcontext([]))
+    hosts = SimpleNamespace(enter=lambda: None, made=lambda *_, **__: contextlib.nullcontext([]))
     monkeypatch.setattr(scale, "network_hosts", hosts)
     monkeypatch.setattr(scale, "_steps", steps)
     if not measured:
