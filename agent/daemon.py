@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from stoker.agent import lean_imports  # noqa: F401  # first: it makes the others smaller
 from stoker.agent.agent_settings import AgentSettings, load
 from stoker.agent.bus.device_points import DevicePoints
 from stoker.agent.bus.local_bus import LocalBus
@@ -247,6 +248,7 @@ class AgentDaemon:
         self._folders.begin(setting.state.shm, set(keys))
         self.post(steps.Reported(report))
         self.post(has)
+        self._lease_thread.busy = lambda: len(self._starts) > 0
         self._lease_thread.start()
         self._start_parts(spawner, executor, health)
 

@@ -29,7 +29,9 @@ from stoker.mesh.connection.nats_frames import Delivery
 from stoker.mesh.wire.command import Position
 from stoker.native.structured_log import structlog
 
-LOOK_S = 0.1
+LOOK_S, CALM_LOOK_S = 0.1, 0.25
+"""The time between two looks while attempts live here, and the longest while none does: nothing is
+frozen then, and a job that starts meanwhile still finds a look that is no GAP_NS old."""
 GAP_NS = 500_000_000
 """After so long without a look, the machine may have been paused together with its clocks."""
 RETRY_S = 0.5
@@ -64,6 +66,8 @@ class LeaseThread:
         """The end of the last gap between two looks."""
         self.freezer: JobFreezer | None = None
         """Set before the start, once the spawner has made the jobs' cgroup."""
+        self.busy: Callable[[], bool] = lambda: True
+        """Returns True while attempts live here; set before the start, called in this thread."""
         self.responder: PingResponder | None = None
         """Answers pings in this thread, so that a busy daemon is not taken for a dead node."""
         self._stopping = threading.Event()
@@ -161,7 +165,7 @@ class LeaseThread:
         connections: Sequence[AgentConnection],
         failed: asyncio.Future[None],
     ) -> None:
-        """Look now, and again after LOOK_S as long as `failed` is open; a look that fails ends it.
+        """Look now, and again and again as long as `failed` is open; a look that fails ends it.
 
         A timer is a third of the cost of a task that sleeps, and looks are most of this thread's.
         """
@@ -172,7 +176,14 @@ class LeaseThread:
         except Exception as error:
             failed.set_exception(error)
             return
-        loop.call_later(LOOK_S, self._look_again, loop, connections, failed)
+        loop.call_later(self._rest_s(), self._look_again, loop, connections, failed)
+
+    def _rest_s(self) -> float:
+        """Return the time until the next look: a request is never later for a calm node."""
+        if self.busy():
+            return LOOK_S
+        due_s = (self._judge.due_ns() - _boot_ns()) / 1e9
+        return min(CALM_LOOK_S, max(LOOK_S, due_s))
 
 
 async def _until(failed: asyncio.Future[None]) -> None:

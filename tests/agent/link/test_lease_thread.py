@@ -283,6 +283,20 @@ def test_requests_are_sent_when_they_are_due(quiet: Quiet) -> None:
     assert len(quiet.line.sent) == 3
 
 
+def test_a_calm_node_looks_less_often_and_requests_as_early(quiet: Quiet) -> None:
+    quiet.thread.busy = lambda: False
+    quiet.look()
+    quiet.answer(quiet.line.sent[-1])
+    rests, requested_ns = [], quiet.now_ns
+    while len(quiet.line.sent) == 1:
+        rests.append(quiet.thread._rest_s())
+        quiet.look(round(rests[-1] * 10**9))
+    assert rests[0] == lease_thread.CALM_LOOK_S < lease_thread.GAP_NS / 1e9
+    assert quiet.now_ns - requested_ns == pytest.approx(10**9, abs=10**8)
+    quiet.thread.busy = lambda: True
+    assert quiet.thread._rest_s() == lease_thread.LOOK_S
+
+
 def test_a_frozen_node_says_so_and_its_core_hears_of_the_freeze(
     quiet: Quiet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
