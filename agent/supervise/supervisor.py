@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from stoker.agent import lean_imports  # noqa: F401  # isort: skip  # first: it makes msgspec smaller
 import msgspec
 
 from stoker.agent.state.gossip_files import SERF
