@@ -43,6 +43,12 @@ static bool faults_changed(const struct sk_device_field *now, const struct sk_de
 	       (((uint32_t)now->value ^ (uint32_t)last->value) & SK_DEVICE_FAULTS);
 }
 
+/* An energy counter that falls shows a reset; nothing else may tell of it. */
+static bool energy_fell(const struct sk_device_field *now, const struct sk_device_field *last)
+{
+	return !now->code && !last->code && now->value < last->value;
+}
+
 bool sk_device_is_news(const struct sk_device_record *now, const struct sk_device_record *last,
 		       const double level[SK_DEVICE_FIELDS])
 {
@@ -53,6 +59,7 @@ bool sk_device_is_news(const struct sk_device_record *now, const struct sk_devic
 		if (!now->field[telling[i]].code &&
 		    now->field[telling[i]].value != last->field[telling[i]].value)
 			return true;
-	return faults_changed(&now->field[SK_DEVICE_THROTTLE], &last->field[SK_DEVICE_THROTTLE]) ||
+	return energy_fell(&now->field[SK_DEVICE_ENERGY], &last->field[SK_DEVICE_ENERGY]) ||
+	       faults_changed(&now->field[SK_DEVICE_THROTTLE], &last->field[SK_DEVICE_THROTTLE]) ||
 	       links_changed(now, last);
 }

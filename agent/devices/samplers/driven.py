@@ -26,7 +26,7 @@ SELDOM_NS = 5_000_000_000
 TOGETHER = 250
 """Divisor of the phases of threads in C: when they are due close together one interrupt wakes
 several of them, and interrupts cost more than their calls."""
-QUIET = 5
+QUIET = 30
 """Seconds after which a card without changes wakes the listener all the same."""
 _NEWEST = tuple((name, PLACES[name]) for name in NEWEST if name in PLACES)
 """The places of these fields in a record; one that is in none does not change."""

@@ -189,6 +189,10 @@ static void changes(void)
 	errors = 7;
 	pass(SK_DEVICE_SLOW + 2);
 	printf("errors %llu\n", (unsigned long long)(sk_device_reader_wakeups(reader) - before));
+	before = sk_device_reader_wakeups(reader);
+	energy_mj = 0;
+	pass(4);
+	printf("reset %d\n", sk_device_reader_wakeups(reader) > before);
 }
 
 static void quiet(void)

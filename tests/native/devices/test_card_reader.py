@@ -43,6 +43,7 @@ def test_changes_of_codes_faults_and_errors_wake_once_each(reader: Path) -> None
     found = device_program.said(reader, "changes")
     assert found["codes"] == "2"
     assert (found["harmless"], found["fault"], found["errors"]) == ("0", "1", "1")
+    assert found["reset"] == "1", "an energy counter that begins anew"
 
 
 def test_what_is_read_once_a_second_is_news_now_and_then(reader: Path) -> None:
