@@ -33,6 +33,8 @@ from stoker.probes.kernels.job_trace import FoundSegment
 from stoker.scheduler.nouns import TaskKey
 
 PIDS_EVERY_S = 0.5
+NOTHING_DUE = 1 << 62
+"""A time on CLOCK_MONOTONIC (ns) that does not come."""
 PROBED = ("attached", "sampled", "off")
 RANKED = ("mpi.", "nccl.")
 """The beginnings of the ids of calls in which ranks wait for each other."""
@@ -79,7 +81,10 @@ class JobCalls:
         now_ns = time.monotonic_ns()
         if segments is not None:
             self._hidden.begin(cgroup_id, lambda: self._folder_of(key), segments)
+        first = not self._groups
         self._groups.setdefault(cgroup_id, (key, now_ns))
+        if first:
+            self._watch.hurry()  # it rests for seconds while there is no job
         self._lost.setdefault(cgroup_id, self.dropped())
         self._ranks.begin(cgroup_id, (key.job, key.attempt, key.placing))
 
@@ -257,7 +262,7 @@ class JobCalls:
             groups = list(self._groups.items())
             probes.want({id: processes_of(self._folder_of(key)) for id, (key, _) in groups})
         self._save(probes, now_s)
-        return round(self._read_at * 1e9)
+        return round(self._read_at * 1e9) if self._groups else NOTHING_DUE
 
     def _save(self, probes: CallProbes, now_s: float) -> None:
         """Write the states for the doctor when they have changed, and now and then."""

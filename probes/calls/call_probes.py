@@ -278,6 +278,8 @@ class CallProbes:
                 self._scan(job, process, now_ns)
             self._settle(job, process, now_ns)
         self._looked_ns = self._clock_ns()
+        if not self._wanted:
+            return now_ns + LOOK_MAX_NS
         looks = (process.look_at for _, process in living)
         return min((self._windows.next_edge(now_ns), now_ns + LOOK_NS, *looks))
 

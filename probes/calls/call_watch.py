@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.probes.calls.call_probes import CallProbes
+from stoker.probes.calls.call_probes import LOOK_MAX_NS, CallProbes
 from stoker.probes.calls.look_thread import LookThread
 
 
@@ -19,7 +19,7 @@ class CallWatch(LookThread):
     def __init__(self, make: Callable[[], CallProbes], before: Callable[[CallProbes], int]) -> None:
         """`make` loads the probes; `before` is called before each look and returns the time on
         CLOCK_MONOTONIC (ns) at which it has something to do again. Both run in the thread."""
-        super().__init__("calls", self._look_at_calls, self._close_probes)
+        super().__init__("calls", self._look_at_calls, self._close_probes, most_s=LOOK_MAX_NS / 1e9)
         self._make, self._before = make, before
         self.probes: CallProbes | None = None
         """The probes; None until they are made."""

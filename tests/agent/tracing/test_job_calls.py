@@ -133,3 +133,13 @@ def test_a_library_that_cannot_be_probed_is_named_in_the_jobs_trace(
 def _told(folder: Path, id: str) -> str:
     report = site_report.load(folder / site_report.FILE)
     return next((s.state for s in report.states if s.id == id), "") if report else ""
+
+
+def test_the_first_job_wakes_the_thread_that_rests_without_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, hurried = JobCalls(tmp_path, tmp_path), list[int]()
+    monkeypatch.setattr(calls._watch, "hurry", lambda: hurried.append(len(calls._groups)))
+    calls.begin(KEY, 1)
+    calls.begin(KEY, 2)
+    assert hurried == [1], "after the job is known, and once"

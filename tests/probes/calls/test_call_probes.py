@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stoker.probes.calls import call_probes
-from stoker.probes.calls.call_probes import RETRY_NS, CallProbes
+from stoker.probes.calls.call_probes import LOOK_MAX_NS, LOOK_NS, RETRY_NS, CallProbes
 from stoker.probes.calls.call_records import CallLimits, CallState
 from stoker.probes.calls.call_targets import TARGETS
 from stoker.probes.calls.call_windows import CYCLE_NS
@@ -534,6 +534,19 @@ def test_a_refusal_of_the_kernel_is_a_state_and_is_tried_again(
     monkeypatch.setattr(probes, "_clock_ns", lambda: now)
     watch(probes, caller)
     assert states(probes)["cuda.cuLaunchKernel"].state == "attached"
+
+
+@pytest.mark.needs_bpf
+def test_nothing_is_looked_at_soon_while_no_job_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_root()
+    probes = CallProbes(ELSEWHERE)
+    probes.load()
+    now = time.monotonic_ns()
+    monkeypatch.setattr(probes, "_clock_ns", lambda: now)
+    assert probes.look() == now + LOOK_MAX_NS
+    probes.want({JOB: []})
+    assert probes.look() <= now + LOOK_NS
+    probes.close()
 
 
 def test_without_the_programs_everything_answers(monkeypatch: pytest.MonkeyPatch) -> None:
