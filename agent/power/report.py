@@ -11,6 +11,8 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from stoker.agent.power import status
 from stoker.agent.power.plan.action import PowerAction
 from stoker.agent.power.plan.card import PowerCard, PowerRange, PowerSample
@@ -34,6 +36,8 @@ class PowerReport:
     def __init__(self, run: Path) -> None:
         self._run = run
         self._written_s = float("-inf")
+        self._written: status.Status | None = None
+        """What the file has."""
         self._unkept: dict[str, str] = {}
         """Caps of tenants that cannot be kept, as they were last logged."""
         self.recent: deque[status.DecidedAction] = deque(maxlen=RECENT)
@@ -59,9 +63,16 @@ class PowerReport:
         return time.monotonic() - self._written_s >= STATUS_S
 
     def write(self, written: status.Status) -> None:
-        """Replace the status file."""
+        """Replace the status file, or tell it once more if nothing in it changes."""
         self._written_s = time.monotonic()
+        if self._holds(written) and status.renew(self._run):
+            return
         status.write(self._run, written)
+        self._written = written
+
+    def _holds(self, now: status.Status) -> bool:
+        before = self._written
+        return before is not None and msgspec.structs.replace(before, t_ns=now.t_ns) == now
 
     def _add(self, decided: status.DecidedAction) -> None:
         self.recent.append(decided)

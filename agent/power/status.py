@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status of the power loop, written once a second to a file that `stoker power` reads.
+"""Status of the power loop, told once a second in a file that `stoker power` reads.
 
-Invariants: the file is replaced in one step, and a value that is not known is null.
+Invariants: the file is replaced in one step, and a value that is not known is null. A status that
+still holds is not written again: the time of the file says when it was told last.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +105,22 @@ def write(run: Path, status: Status) -> None:
         return
 
 
+def renew(run: Path) -> bool:
+    """Tell the status of the file once more, at a tenth of the cost; False if that fails."""
+    try:
+        os.utime(run / NAME)
+    except OSError:
+        return False
+    return True
+
+
 def read(run: Path, start: str = "stoker up") -> Status:
     """Return the newest status; Unavailable without one, and its hint is the command `start`."""
     try:
-        return msgspec.json.decode((run / NAME).read_bytes(), type=Status)
+        with (run / NAME).open("rb") as file:
+            told_ns = os.fstat(file.fileno()).st_mtime_ns
+            found = msgspec.json.decode(file.read(), type=Status)
+        return msgspec.structs.replace(found, t_ns=max(found.t_ns, told_ns))
     except FileNotFoundError:
         raise Unavailable("no agent here says anything about power", hint=start) from None
     except (OSError, msgspec.MsgspecError) as error:
