@@ -26,7 +26,9 @@ from stoker.agent.health.signals import Kind
 DOUBLE_BIT, XID = 0x2, 0x8
 WANTED = DOUBLE_BIT | XID
 """Event types of nvml.h; single bit errors and retired pages are counters, read once a second."""
-WAIT_MS = 500
+WAIT_MS = 2000
+"""The longest wait for an event, which ends it at once; also how late a thread that nobody waits
+for notices that it must end."""
 TOGETHER_NS = 5_000_000
 """The time after the first event of a batch in which further events join it."""
 REGISTER_S = 2.0

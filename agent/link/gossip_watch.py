@@ -63,6 +63,8 @@ class GossipWatch:
         """True if members have changed since they were written down."""
         self._fetched_s = -FETCH_AGAIN_S
         self._read_s = 0.0
+        self._kept = (0, 0), ""
+        """(inode and time of the file of this host's keys, their digests), as last read."""
         seen = member_list.read_seen(setting.state).items()
         self._seen = {name: (each.state, each.since_s) for name, each in seen}
         """The states that an earlier agent knew, until the first list is read."""
@@ -154,7 +156,7 @@ class GossipWatch:
     async def _look_at_keys(self) -> None:
         """Have the Serf agent use this host's keys, and this host those of the others."""
         setting, own = self._setting, self._digests(self._setting.node)
-        kept = gossip_files.load(setting.state).digests
+        kept = self._kept_keys()
         if own and own != kept:
             notify.status(f"{SERF}-restart: its keys are {own}, this host's are {kept}")
         if setting.cluster.is_first or time.monotonic() - self._fetched_s < FETCH_AGAIN_S:
@@ -164,6 +166,15 @@ class GossipWatch:
             self._fetched_s = time.monotonic()
             with contextlib.suppress(StokerError):  # the registrar is away: later
                 await self._fetch()
+
+    def _kept_keys(self) -> str:
+        """Return the digests of this host's keys; its file is read again when it is another."""
+        path = gossip_files.file(self._setting.state)
+        info = path.stat() if path.exists() else None
+        stamp = (info.st_ino, info.st_mtime_ns) if info is not None else (0, 0)
+        if info is None or stamp != self._kept[0]:
+            self._kept = stamp, gossip_files.load(self._setting.state).digests
+        return self._kept[1]
 
     def _alive(self) -> list[str]:
         return [name for name, row in self.members.rows.items() if row.state == ALIVE]

@@ -45,7 +45,8 @@ def memory_free_bytes(proc: Path = PROC) -> int:
 
 def load_milli(proc: Path = PROC) -> int:
     """Return the load average of the last minute, in thousandths."""
-    return round(float((proc / "loadavg").read_text().split()[0]) * MILLI)
+    with (proc / "loadavg").open("rb", buffering=0) as file:
+        return round(float(file.read(64).split()[0]) * MILLI)
 
 
 def processes_max(proc: Path = PROC) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,5 +166,6 @@ async def test_keys_of_others_are_fetched_and_the_serf_agent_is_started_again(
 async def test_equal_keys_are_not_fetched(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = asyncio.Event()
     monkeypatch.setattr(gossip_files, "load", lambda where: looked.set() or host.own)
+    os.utime(gossip_files.file(host.where))  # it is read again only when it is another
     await looked.wait()
     assert host.link.asked == []
