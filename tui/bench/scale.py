@@ -276,14 +276,17 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _end(hosts: list[Host]) -> list[str]:
-    """End all nodes; return what is left behind."""
+    """End all nodes, also when one of them does not end; return what is left behind."""
 
     def end(host: Host) -> list[str]:
-        if host.state.exists():
-            host.stoker("down")
-        return [
-            f"left behind on {host.name}: {what}" for what in private_node.leftovers(host.state)
-        ]
+        failed = []
+        try:
+            if host.state.exists():
+                host.stoker("down")
+        except (StokerError, subprocess.TimeoutExpired) as error:
+            failed.append(str(error))
+        left = private_node.leftovers(host.state)
+        return failed + [f"left behind on {host.name}: {what}" for what in left]
 
     with ThreadPoolExecutor(2) as pool:
         return [line for lines in pool.map(end, reversed(hosts)) for line in lines]

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,6 +69,24 @@ def test_a_size_that_cannot_be_reached_loses_nothing_of_those_before(
     result, left = scale.measure([1, 2, 3], 1.0, print)
     assert [step["nodes"] for step in result["steps"]] == [1, 2]
     assert left == ["measured up to 2 nodes: n003 did not start"]
+
+
+def test_a_node_that_does_not_end_keeps_no_other_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def host(name: str) -> Any:
+        def stoker(verb: str) -> None:
+            if name == "n2":
+                raise StokerError("n2 hangs")
+            ended.append(f"{verb} {name}")
+
+        return SimpleNamespace(name=name, state=tmp_path, stoker=stoker)
+
+    monkeypatch.setattr(scale.private_node, "leftovers", lambda state: iter(()))
+    assert scale._end([host(name) for name in ("n1", "n2", "n3")]) == ["n2 hangs"]
+    assert sorted(ended) == ["down n1", "down n3"]
 
 
 @pytest.mark.soak
