@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What daemons import before all else, so that they load less; a node has two of them for ever.
+"""The import that daemons make before all others, so that they load less for as long as they live.
 
 msgspec takes three names of typing_extensions where that is installed, and typing has the same ones
 here. The package is 0.8 MiB of memory that nothing else of a daemon uses. Invariant: afterwards it

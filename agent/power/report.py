@@ -37,7 +37,7 @@ class PowerReport:
         self._run = run
         self._written_s = float("-inf")
         self._written: status.Status | None = None
-        """What the file has."""
+        """The status in the file, or None before the first one."""
         self._unkept: dict[str, str] = {}
         """Caps of tenants that cannot be kept, as they were last logged."""
         self.recent: deque[status.DecidedAction] = deque(maxlen=RECENT)

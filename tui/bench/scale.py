@@ -283,7 +283,7 @@ def _end(hosts: list[Host]) -> list[str]:
         try:
             if host.state.exists():
                 host.stoker("down")
-        except (StokerError, subprocess.TimeoutExpired) as error:
+        except StokerError as error:
             failed.append(str(error))
         left = private_node.leftovers(host.state)
         return failed + [f"left behind on {host.name}: {what}" for what in left]

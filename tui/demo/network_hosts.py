@@ -77,17 +77,21 @@ class Host:
         there = ["nsenter", f"--net=/run/netns/{self.namespace}"]
         if self.time_namespace is not None:
             there.append(f"--time={self.time_namespace}")
-        done = subprocess.run(
-            [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
-            input=stdin,
-            env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
-            | {**self.environment, **(environment or {})},
-            cwd="/",
-            capture_output=True,
-            start_new_session=True,
-            timeout=VERB_S,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [*there, sys.executable, "-m", "stoker", *words, "--state", str(self.state)],
+                input=stdin,
+                env={k: v for k, v in os.environ.items() if k != "STOKER_STATE"}
+                | {**self.environment, **(environment or {})},
+                cwd="/",
+                capture_output=True,
+                start_new_session=True,
+                timeout=VERB_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            verb = f"`stoker {' '.join(words)}` on {self.name}"
+            raise Unavailable(f"{verb} has not ended within {VERB_S:g} s") from None
         if done.returncode:
             wrote = (done.stderr or done.stdout).decode(errors="replace").strip()
             verb = f"`stoker {' '.join(words)}` on {self.name}"
