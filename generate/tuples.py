@@ -313,10 +313,10 @@ COMMANDS = (
     "\n\nWritten by `make generate` from native/core/wire.h; change that file instead. `pack` gives"
     " the bytes of a record, `unpack` takes exactly one."
 )
-ARRAY = "SubmitArray"
-"""The command that has a file of its own, since its fields are those of a submit once more."""
+ARRAY = ("RangeEnd", "SubmitArray")
+"""The commands that have a file of their own, since the others fill one."""
 ARRAYS = (
-    "The core's command that makes jobs of an array, as a Python tuple."
+    "The core's commands about arrays as Python tuples."
     "\n\nWritten by `make generate` from native/core/wire_array.h; change that file instead. `pack`"
     " gives the bytes of a record, `unpack` takes exactly one."
 )
@@ -344,10 +344,10 @@ def commands(header: Header) -> str:
     typing = "Final, NamedTuple, Self"
     lines = _module(COMMANDS, [*kinds, "NO_LIMIT", "Kind", "Order", "Placement"], used, typing)
     lines.insert(lines.index("from struct import Struct"), CALLABLE)
-    array = f"from stoker.scheduler.wire_array import {ARRAY}"
+    array = f"from stoker.scheduler.wire_array import {', '.join(ARRAY)}"
     lines.insert(lines.index(next(n for n in lines if "wire_fields" in n)), array)
     for writer in found:
-        lines += writer.lines() if writer.form.name != ARRAY else ()
+        lines += writer.lines() if writer.form.name not in ARRAY else ()
     sizes = [f"{writer.kind}: {writer.record.size}" for writer in found]
     lines += ["", "", *listed("SIZES: Final[dict[int, int]] = {", sizes, "}", "")]
     lines += ['"""Bytes of a command by kind."""', ""]
@@ -363,10 +363,11 @@ def commands(header: Header) -> str:
 
 def array_command(header: Header) -> str:
     """The text of `scheduler/wire_array.py`."""
-    writer = Writer(header, *_of_tuple(header, ARRAY))
+    writers = [Writer(header, *_of_tuple(header, name)) for name in ARRAY]
     used = ["Conditions", "pack_conditions", "padded", "unpack_conditions"]
-    lines = _module(ARRAYS, [writer.kind, "Kind", "Placement"], used, "NamedTuple, Self")
-    return joined([*lines, *writer.lines()])
+    kinds = [writer.kind for writer in writers]
+    lines = _module(ARRAYS, [*kinds, "Kind", "Placement"], used, "NamedTuple, Self")
+    return joined([*lines, *(line for writer in writers for line in writer.lines())])
 
 
 def views(header: Header) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 from stoker.scheduler.departures import Departure, Departures
+from stoker.scheduler.followed_ranges import RangeImage
 from stoker.scheduler.gang_ports import GangPorts
 from stoker.scheduler.job_arrays import ArrayImage, JobArray, JobArrays
 from stoker.scheduler.names import DEFAULT_QUEUE, label_key, name_id
@@ -179,6 +180,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     moves: list[tuple[str, MoveOrder]] = []
     graces: list[tuple[int, float]] = []
     arrays: list[ArrayImage] = []
+    ranges: list[RangeImage] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -526,9 +528,10 @@ class Book:
         evicted = sorted(self.evicted.items())
         marks = (drained, cordoned, removed, evicted, list(self.departures))
         moves = (sorted(self.moves.items()), sorted(self.graces.items()))
-        arrays = self.arrays.images()
-        # No book below feature level 3 has any of these.
-        told = (*moves, arrays) if arrays else moves if any(moves) else ()
+        arrays, ranges = self.arrays.images(), self.arrays.ranges.images()
+        # No book below feature level 3 has any of these, and none below level 4 the last.
+        told = (*moves, arrays) if arrays or ranges else moves if any(moves) else ()
+        told = (*told, ranges) if ranges else told
         return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks, *told))
 
     @classmethod
@@ -541,7 +544,7 @@ class Book:
         if image.format != FORMAT:
             raise Corrupt(f"the job book has format {image.format}, this version reads {FORMAT}")
         book = cls(cluster)
-        book.arrays = JobArrays(image.arrays)
+        book.arrays = JobArrays(image.arrays, image.ranges)
         names: dict[str, str] = {}  # one string per user, not one per job
         owners: dict[Owner, Owner] = {}
         for raw in image.rows:

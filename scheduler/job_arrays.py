@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from stoker.scheduler.array_indexes import ArrayIndexes
-from stoker.scheduler.nouns import JobSpec, JobState, Owner
+from stoker.scheduler.followed_ranges import FollowedRanges, RangeImage
+from stoker.scheduler.nouns import ENDED, JobSpec, JobState, Owner
 from stoker.scheduler.records import STATE_CODES
 from stoker.scheduler.wire_names import STATES
 
@@ -193,7 +194,11 @@ class JobArray:
 class JobArrays:
     """The arrays of a book, by the numbers of their first jobs."""
 
-    def __init__(self, images: Iterable[ArrayImage] = ()) -> None:
+    def __init__(
+        self, images: Iterable[ArrayImage] = (), ranges: Iterable[RangeImage] = ()
+    ) -> None:
+        self.ranges = FollowedRanges(ranges)
+        """The arrays that jobs follow as a whole, whether they have one record or not."""
         self._of: dict[int, JobArray] = {}
         self._firsts: list[int] = []
         self._ahead: dict[int, None] = {}
@@ -262,7 +267,9 @@ class JobArrays:
                 yield array.first + at
 
     def note(self, job: int, state: JobState) -> None:
-        """Note the state of a job that was made, if it is one of an array."""
+        """Note the state of a job that was made, if it is one of an array or follows one."""
+        if self.ranges and state in ENDED:
+            self.ranges.note(job, state)
         if self._of and (array := self.of(job)) is not None:
             array.note(job - array.first, state)
             if state == "starting":
@@ -275,6 +282,7 @@ class JobArrays:
         if array is None:
             return []
         found = array.cancel(low - first, high - first, why)
+        self.ranges.cancelled(found)
         self._settle(array)
         return found
 

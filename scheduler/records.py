@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from stoker.scheduler.wire_array import SubmitArray
+from stoker.scheduler.wire_array import RangeEnd, SubmitArray
 from stoker.scheduler.wire_commands import (
     SIZES,
     UNPACK,
@@ -59,6 +59,7 @@ from stoker.scheduler.wire_names import (
     PRIORITY_MIN,
     QUEUE_SET,
     QUOTA_SET,
+    RANGE_END,
     REFUSED,
     STATES,
     SUBMIT,
@@ -90,6 +91,7 @@ __all__ = [
     "PRIORITY_MIN",
     "QUEUE_SET",
     "QUOTA_SET",
+    "RANGE_END",
     "REFUSED",
     "SIZES",
     "STATES",
@@ -117,6 +119,7 @@ __all__ = [
     "Prefer",
     "QueueSet",
     "QuotaSet",
+    "RangeEnd",
     "RefusedRequests",
     "Request",
     "Shares",

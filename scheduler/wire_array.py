@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fmt: off
 # ruff: noqa: I001
-"""The core's command that makes jobs of an array, as a Python tuple.
+"""The core's commands about arrays as Python tuples.
 
 Written by `make generate` from native/core/wire_array.h; change that file instead. `pack` gives the
 bytes of a record, `unpack` takes exactly one.
@@ -13,7 +13,29 @@ from struct import Struct
 from typing import NamedTuple, Self
 
 from stoker.scheduler.wire_fields import Conditions, pack_conditions, padded, unpack_conditions
-from stoker.scheduler.wire_names import SUBMIT_ARRAY, Kind, Placement
+from stoker.scheduler.wire_names import RANGE_END, SUBMIT_ARRAY, Kind, Placement
+
+
+_RANGE_END = Struct("<HHIQQQ")
+class RangeEnd(NamedTuple):
+    """A range of jobs that a pending job follows has ended. The core does not know what is in a
+    range: whoever counts its ends tells each job that follows it, once."""
+
+    job: int
+    """The job that follows."""
+    after: int
+    """The one of its `after` that has ended."""
+    unmet: bool = False
+    """It ended otherwise than the job wants, which never starts."""
+
+    def pack(self) -> bytes:
+        flags = 1 if self.unmet else 0
+        return _RANGE_END.pack(32, RANGE_END, flags, 0, self.job, self.after)
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Self:
+        f = _RANGE_END.unpack(raw)
+        return tuple.__new__(cls, (f[4], f[5], bool(f[2] & 1)))
 
 
 _SUBMIT_ARRAY = Struct("<HHIQQ16sQIIQQQQQQ8Q4Q4Q4QIIIIIhBBHHBBBB192s8QQII")
@@ -54,7 +76,7 @@ class SubmitArray(NamedTuple):
     tolerate: tuple[int, ...] = ()
     """Hashes of taints that do not matter."""
     after: tuple[int, ...] = ()
-    """The jobs that must have ended before."""
+    """The jobs and ranges that must have ended before."""
     after_any: int = 0
     """Bit n: job n of `after` may have ended in any way."""
     after_fail: int = 0

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple, Self
 
-from stoker.scheduler.wire_array import SubmitArray
+from stoker.scheduler.wire_array import RangeEnd, SubmitArray
 from stoker.scheduler.wire_fields import (
     Conditions, Shares, pack_conditions, pack_shares, padded, shortened, unpack_conditions,
     unpack_shares,
 )
 from stoker.scheduler.wire_names import (
     CANCEL, DEVICE_SET, DEVICE_TRAITS, FORGET, GIVE_UP, NODE_DOWN, NODE_LABEL, NODE_RESERVE,
-    NODE_UP, NO_LIMIT, OUTCOME, PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, REFUSED, SUBMIT,
-    SUBMIT_ARRAY, TERM, USAGE, Kind, Order, Placement,
+    NODE_UP, NO_LIMIT, OUTCOME, PLACE, PREEMPT, PREFER, QUEUE_SET, QUOTA_SET, RANGE_END, REFUSED,
+    SUBMIT, SUBMIT_ARRAY, TERM, USAGE, Kind, Order, Placement,
 )
 
 
@@ -303,7 +303,7 @@ class Submit(NamedTuple):
     tolerate: tuple[int, ...] = ()
     """Hashes of taints that do not matter."""
     after: tuple[int, ...] = ()
-    """The jobs that must have ended before."""
+    """The jobs and ranges that must have ended before."""
     after_any: int = 0
     """Bit n: job n of `after` may have ended in any way."""
     after_fail: int = 0
@@ -566,21 +566,21 @@ SIZES: Final[dict[int, int]] = {
     TERM: 24, NODE_UP: 64, NODE_DOWN: 32, DEVICE_SET: 64, DEVICE_TRAITS: 64, NODE_LABEL: 40,
     NODE_RESERVE: 48, QUEUE_SET: 32, QUOTA_SET: 48, SUBMIT: 552, PLACE: 152, PREFER: 152,
     OUTCOME: 80, USAGE: 40, PREEMPT: 40, CANCEL: 32, GIVE_UP: 32, FORGET: 24, REFUSED: 32,
-    SUBMIT_ARRAY: 568,
+    SUBMIT_ARRAY: 568, RANGE_END: 32,
 }
 """Bytes of a command by kind."""
 
 Request = (
     Term | NodeUp | NodeDown | DeviceSet | DeviceTraits | NodeLabel | NodeReserve | QueueSet
     | QuotaSet | Submit | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget
-    | RefusedRequests | SubmitArray
+    | RefusedRequests | SubmitArray | RangeEnd
 )
 """Commands that `propose` takes."""
 
 Command = (
     Term | NodeUp | NodeDown | DeviceSet | DeviceTraits | NodeLabel | NodeReserve | QueueSet
     | QuotaSet | Submit | Prefer | TaskOutcome | DeviceUsage | Preempt | Cancel | GiveUp | Forget
-    | RefusedRequests | SubmitArray | Place
+    | RefusedRequests | SubmitArray | RangeEnd | Place
 )
 """Commands that the log may hold."""
 
@@ -591,6 +591,6 @@ UNPACK: Final[dict[int, Callable[[bytes], Command]]] = {
     SUBMIT: Submit.unpack, PLACE: Place.unpack, PREFER: Prefer.unpack, OUTCOME: TaskOutcome.unpack,
     USAGE: DeviceUsage.unpack, PREEMPT: Preempt.unpack, CANCEL: Cancel.unpack,
     GIVE_UP: GiveUp.unpack, FORGET: Forget.unpack, REFUSED: RefusedRequests.unpack,
-    SUBMIT_ARRAY: SubmitArray.unpack,
+    SUBMIT_ARRAY: SubmitArray.unpack, RANGE_END: RangeEnd.unpack,
 }
 """Readers of the bytes of one command, by kind."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "0cb9140e312f09d7"
+DIGEST: Final = "66d5055409ab86c4"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -96,6 +96,8 @@ ARRAY_AT_ONCE: Final = 256
 """Jobs of an array that one command makes."""
 ARRAY_JOBS_MAX: Final = 100_000
 """Jobs of one array."""
+RANGE_UNMET: Final = 1
+"""It ended otherwise than the job wants, which never starts."""
 SAMPLE_POWER: Final = 1
 SAMPLE_TEMPERATURE: Final = 2
 SAMPLE_LIMIT: Final = 4
@@ -146,6 +148,7 @@ PREFER: Final = 17
 GIVE_UP: Final = 18
 DEVICE_TRAITS: Final = 19
 SUBMIT_ARRAY: Final = 20
+RANGE_END: Final = 21
 
 
 class Placement(IntEnum):

@@ -62,6 +62,13 @@ class ArrayCancelBlob(Record, tag="array_cancel", frozen=True):
     user: str = ""
 
 
+class RangeEndBlob(Record, tag="range_end", frozen=True):
+    """The jobs that commands of this entry tell of the end of an array which they follow as a
+    whole, each with the number of that range."""
+
+    told: tuple[tuple[int, int], ...]
+
+
 class OutcomeBlob(Record, tag="outcome", frozen=True):
     """The whole outcome that a node reported; the command has the part that the core needs."""
 
@@ -209,6 +216,7 @@ Blob = (
     JobBlob
     | ArrayBlob
     | ArrayCancelBlob
+    | RangeEndBlob
     | OutcomeBlob
     | CancelBlob
     | NodeBlob

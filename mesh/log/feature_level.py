@@ -35,6 +35,7 @@ FORMATS: Final[Mapping[int, Formats]] = {
     1: Formats(entry=15, snapshot=10, command=7),
     2: Formats(entry=16, snapshot=11, command=7),
     3: Formats(entry=17, snapshot=12, command=7),
+    4: Formats(entry=18, snapshot=13, command=7),
 }
 """The formats that are written at each level that this build supports; it reads all of them."""
 BUILD: Final = FeatureRange(min(FORMATS), max(FORMATS))

@@ -7,7 +7,8 @@ command.
 
 from __future__ import annotations
 
-from stoker.mesh.log.entry import ArrayBlob, ArrayCancelBlob
+from stoker.mesh.log.entry import ArrayBlob, ArrayCancelBlob, RangeEndBlob
+from stoker.mesh.replica import followed_jobs
 from stoker.mesh.replica.entry_step import EntryStep
 from stoker.native.errors import Corrupt
 from stoker.scheduler.book import Book, Job
@@ -27,11 +28,19 @@ def submitted(book: Book, effect: StateChanged, step: EntryStep) -> Job:
     array = book.arrays.of(effect.job)
     if array is None:
         raise Corrupt(f"log entry {step.index}: command {effect.command} has no job with it")
-    return book.submit_next(effect.job, array, sentence(effect.reason))
+    record = book.submit_next(effect.job, array, sentence(effect.reason))
+    if blob is not None:  # the others have their turn once nothing keeps the first one
+        followed_jobs.follow(book, record.job, record.spec)
+    return record
 
 
-def take(book: Book, blob: ArrayBlob | ArrayCancelBlob, step: EntryStep) -> None:
-    """Keep an array for the command that begins it, or cancel what waits in a part of one."""
+def take(book: Book, blob: ArrayBlob | ArrayCancelBlob | RangeEndBlob, step: EntryStep) -> None:
+    """Keep an array for the command that begins it, cancel what waits in a part of one, or note
+    who was told of the end of one."""
+    if isinstance(blob, RangeEndBlob):
+        for job, number in blob.told:
+            book.arrays.ranges.told(job, number)
+        return
     if isinstance(blob, ArrayBlob):
         step.arrays[blob.command] = blob
         return

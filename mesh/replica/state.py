@@ -33,6 +33,7 @@ from stoker.mesh.log.entry import (
     NodeBlob,
     NodeRemovedBlob,
     OutcomeBlob,
+    RangeEndBlob,
     RosterBlob,
     SnapshotBlob,
     SnapshotPointBlob,
@@ -286,7 +287,7 @@ class ReplicaState:
     def _take_blob(self, blob: entries.Blob, step: EntryStep) -> None:
         if isinstance(blob, JobBlob):
             step.jobs[blob.command] = blob
-        elif isinstance(blob, ArrayBlob | ArrayCancelBlob):
+        elif isinstance(blob, ArrayBlob | ArrayCancelBlob | RangeEndBlob):
             array_steps.take(self.book, blob, step)
         elif isinstance(blob, OutcomeBlob):
             step.outcomes[blob.command] = blob.outcome
@@ -486,6 +487,7 @@ class ReplicaState:
         else:
             why = sentence(effect.reason)
             job = self.book.submit(effect.job, blob.owner, bytes(blob.spec), step.entry.now_ns, why)
+            followed_jobs.follow(self.book, job.job, job.spec)
         self.book.arrays.note(effect.job, "pending")
         step.applied.changes.changed(job)
         step.applied.submitted.setdefault(effect.command, effect.job)

@@ -20,6 +20,7 @@ from stoker.native.errors import BadRequest
 from stoker.scheduler import array_indexes
 from stoker.scheduler.array_indexes import INDEX_MAX, JOBS_MAX, ArrayIndexes
 from stoker.scheduler.figures import Figure
+from stoker.scheduler.followed_ranges import range_of
 from stoker.scheduler.job_options import LIMITS
 from stoker.scheduler.names import check_label, check_name
 from stoker.scheduler.nouns import (
@@ -181,7 +182,10 @@ def _check_names(request: JobRequest) -> None:
 
 def check_afters_count(request: JobRequest) -> None:
     """Refuse more jobs to follow than a job may name, before any of them is looked up."""
-    named = len(request.after) + len(request.after_any) + len(request.after_fail)
+    _check_count(len(request.after) + len(request.after_any) + len(request.after_fail))
+
+
+def _check_count(named: int) -> None:
     if named > JOB_AFTERS_MAX:
         raise BadRequest(
             f"after, after_any and after_fail name {named} jobs, at most {JOB_AFTERS_MAX}",
@@ -194,8 +198,11 @@ def _check_afters(afters: Afters) -> None:
     for option, jobs in afters._asdict().items():
         for job in jobs:
             if job in named:
-                raise BadRequest(f"job {job} is named twice, in {named[job]} and in {option}")
+                found = range_of(job)
+                what = f"job {job}" if found is None else f"array {found.text}"
+                raise BadRequest(f"{what} is named twice, in {named[job]} and in {option}")
             named[job] = option
+    _check_count(len(named))
 
 
 def indexes_of(request: JobRequest) -> ArrayIndexes:

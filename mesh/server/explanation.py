@@ -29,7 +29,8 @@ from stoker.mesh.wire import schema
 from stoker.scheduler import figures
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import Explained
-from stoker.scheduler.nouns import ENDED
+from stoker.scheduler.followed_ranges import JobRange, range_of
+from stoker.scheduler.nouns import ENDED, JobSpec
 from stoker.scheduler.policies import Order
 from stoker.scheduler.reasons import Reason, reason_of
 from stoker.scheduler.remedies import Remedy
@@ -44,6 +45,8 @@ _HIDDEN = frozenset({Reason.PLACED_ON, Reason.DECIDED_IN, Reason.OBSERVED, Reaso
 """Reasons that the summary, or the decision beside it, shows already."""
 _ABOUT_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.WAITS_FOR_JOB})
 """Reasons whose `job` is another job."""
+_ABOUT_FOLLOWED = frozenset({Reason.WAITS_FOR_JOB, Reason.AFTER_FAILED})
+"""Reasons whose `job` may be an array that is followed as a whole."""
 _NO_CAUSE = _ABOUT_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
 """Reasons that do not say what a job in the way waits for."""
 _PLACED = frozenset(reason for reason in Reason if 200 <= reason < 300)
@@ -148,12 +151,14 @@ class _Explanation:
 
     def _reason(self, line: Explained) -> schema.ReasonView:
         code = reason_of(line.reason)
+        found = range_of(line.job) if line.reason in _ABOUT_FOLLOWED else None
+        job = line.job if found is None else found.first
         return schema.ReasonView(
             code=code.name.lower() if isinstance(code, Reason) else str(code),
             text=self._text(line),
             node=self._replica.state.node_name(line.node) if line.node else "",
             remedies=tuple(line.remedies),
-            data={"asked": line.asked, "have": line.have, "count": line.number, "job": line.job},
+            data={"asked": line.asked, "have": line.have, "count": line.number, "job": job},
         )
 
     # --- reasons ----------------------------------------------------------------------------------
@@ -189,14 +194,28 @@ class _Explanation:
 
     def _waits_for(self, line: Explained, text: str) -> str:
         number, spec = line.job, self._job.decoded_spec()
+        if (found := range_of(number)) is not None and found.size > 1:
+            return self._waits_for_array(found, spec)
+        if found is not None:
+            text = array_wait_words.waits(self._book, self._book.get(found.first))
+            now = f" ({text})" if text else ""
+            return _wanted_words(spec, number, f"job {found.first}", now)
         before = self._book.live(number)
         now = f" (it is {before.state} now{self._chain(number)})" if before is not None else ""
-        if number in spec.after_any:
-            return f"waits until job {number} has ended{now}"
-        if number in spec.after_fail:
-            said = "has failed, or ended otherwise than well"
-            return f"waits until job {number} {said}{now}; if it succeeds, this one is cancelled"
-        return f"waits until job {number} has succeeded{now}; if it fails, this one is cancelled"
+        return _wanted_words(spec, number, f"job {number}", now)
+
+    def _waits_for_array(self, found: JobRange, spec: JobSpec) -> str:
+        """Return how many jobs of an array are left, and what an end of one means."""
+        counts = followed_jobs.counts_of(self._book, found)
+        left = found.size - counts.succeeded - counts.otherwise
+        text = f"waits for {left:,} of the {found.size:,} jobs of array {found.text}"
+        if found.number in spec.after_any:
+            return f"{text} to end"
+        if found.number in spec.after_fail:
+            if counts.otherwise:
+                return f"{text} to end; {counts.otherwise:,} did not succeed"
+            return f"{text} to end; if all succeed, this one is cancelled"
+        return f"{text} to succeed; if one ends otherwise, this one is cancelled"
 
     def _chain(self, number: int) -> str:
         """Return what the job in the way follows in turn: ", and waits for job 4, which waits for
@@ -395,3 +414,13 @@ HELPS: dict[Remedy, str] = {
     Remedy.FORBID_PREEMPTION: "submit it without --preemptible, or with --min-run",
 }
 """The default sentence of each remedy; some are replaced by more exact ones."""
+
+
+def _wanted_words(spec: JobSpec, number: int, what: str, now: str) -> str:
+    """Return which end of a job another one waits for; `now`: what is known of it."""
+    if number in spec.after_any:
+        return f"waits until {what} has ended{now}"
+    if number in spec.after_fail:
+        said = "has failed, or ended otherwise than well"
+        return f"waits until {what} {said}{now}; if it succeeds, this one is cancelled"
+    return f"waits until {what} has succeeded{now}; if it fails, this one is cancelled"

@@ -21,6 +21,7 @@ from stoker.mesh.wire import output_spool, schema
 from stoker.mesh.wire.job_request import shown_spec
 from stoker.native.errors import NotFound
 from stoker.scheduler.book import Attempt, Job
+from stoker.scheduler.followed_ranges import RANGE
 from stoker.scheduler.names import DEFAULT_QUEUE
 from stoker.scheduler.nouns import Decision, DeviceShare, JobSpec, NodeReport
 
@@ -165,7 +166,8 @@ def _master(replica: Replica, job: Job) -> str:
 
 def _follows(replica: Replica, spec: JobSpec) -> Iterator[schema.FollowedView]:
     for each in followed_jobs.followed(replica.state.book, spec):
-        yield schema.FollowedView(job=each.job, wanted=each.wanted, state=each.state)
+        array = (each.job + each.size - 1, each.left) if each.size > 1 else (None, None)
+        yield schema.FollowedView(each.job, each.wanted, each.state, *array)
 
 
 def _array(job: int, spec: JobSpec) -> schema.ArrayView | None:
@@ -197,13 +199,25 @@ def _shown(spec: JobSpec, short: bool) -> schema.Spec:
     argv, cut = short_argv(spec.argv) if short else (spec.argv, False)
     env = None if short else spec.env
     return shown_spec(
-        spec,
+        _without_ranges(spec),
         argv=argv,
         env=env,
         short=cut,
         queue=spec.queue or DEFAULT_QUEUE,
         spool_output_bytes=output_spool.bytes_of(spec.env) or None,
     )
+
+
+def _without_ranges(spec: JobSpec) -> JobSpec:
+    """Return the spec with jobs alone among those that it follows; `follows` has the arrays."""
+    afters = {name: getattr(spec, name) for name in ("after", "after_any", "after_fail")}
+    if not any(number & RANGE for numbers in afters.values() for number in numbers):
+        return spec
+    jobs = {
+        name: tuple(number for number in numbers if not number & RANGE)
+        for name, numbers in afters.items()
+    }
+    return msgspec.structs.replace(spec, **jobs)
 
 
 def short_argv(argv: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:

@@ -33,6 +33,7 @@ from stoker.mesh.server import (
     admin_record,
     administration,
     admission,
+    after_names,
     cluster_views,
     explanation,
     job_list,
@@ -371,19 +372,11 @@ class Service:
         if not (request.after or request.after_any or request.after_fail):
             return admission.NO_AFTERS
         admission.check_afters_count(request)
+        level = self.replica.state.level
         named = (request.after, request.after_any, request.after_fail)
-        return Afters(*(tuple(self._followed(caller, one) for one in jobs) for jobs in named))
-
-    def _followed(self, caller: Caller, reference: int | str) -> int:
-        """Return the number of a job to follow; Refused for one that is no record yet."""
-        job, book = self._refer(caller, reference), self.replica.state.book
-        array = book.arrays.of(job.job)
-        if array is not None and array.is_ahead(job.job):
-            raise Refused(
-                f"job {job.job} waits for its turn in its array, and nothing can follow it yet",
-                hint=f"submit this one after `stoker wait {array.first}-{array.last}`",
-            )
-        return job.job
+        scope = caller.user, caller.admin
+        book = self.replica.state.book
+        return Afters(*(after_names.numbers(book, jobs, *scope, level) for jobs in named))
 
     def _refer(self, caller: Caller, reference: int | str) -> Job:
         book = self.replica.state.book

@@ -19,7 +19,7 @@ from stoker.mesh.wire.schema_alerts import (
     AlertList,
     AlertRequest,
 )
-from stoker.mesh.wire.schema_arrays import ArrayView
+from stoker.mesh.wire.schema_arrays import ArrayView, FollowedView
 from stoker.mesh.wire.schema_audit import AuditReadRequest, AuditView
 from stoker.mesh.wire.schema_cluster import (
     VERSION,
@@ -120,6 +120,7 @@ __all__ = [
     "EvidenceView",
     "ExpectedStart",
     "FieldView",
+    "FollowedView",
     "Int",
     "JobRef",
     "JobRequest",
@@ -305,15 +306,6 @@ class RankView(Part, frozen=True):
     exit_code: int | None = None
     signal: int | None = None
     decision: int = 0
-
-
-class FollowedView(Part, frozen=True):
-    """A job that this one follows: it starts when each of them has ended as wanted."""
-
-    job: int
-    wanted: Literal["success", "end", "failure"]
-    state: str
-    """Empty for a job that is forgotten."""
 
 
 class UsageView(Part, frozen=True):

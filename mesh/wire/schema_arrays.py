@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a reply about the array that a job belongs to, or that a row of a list stands for.
+"""The words of a reply about the array that a job belongs to, follows, or has a row of a list for.
 
 Values. A row stands for several jobs only where `states` says so.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from stoker.mesh.wire.schema_cluster import Part
 
@@ -21,3 +23,17 @@ class ArrayView(Part, frozen=True):
     that of the oldest in the first of these states. Null in the row of one job."""
     waiting: int | None = None
     """The oldest of those jobs that waits, whose reason `waits` has; null if none waits."""
+
+
+class FollowedView(Part, frozen=True):
+    """A job that this one follows: it starts when each of them has ended as wanted."""
+
+    job: int
+    wanted: Literal["success", "end", "failure"]
+    state: str
+    """Empty for a job that is forgotten."""
+    last: int | None = None
+    """The last job of the array that is followed as a whole, of which `job` is the first; None for
+    a single job."""
+    left: int | None = None
+    """The jobs of that array that have not ended."""

@@ -72,6 +72,7 @@ enum sk_kind {
 	SK_GIVE_UP = 18,
 	SK_DEVICE_TRAITS = 19,
 	SK_SUBMIT_ARRAY = 20,
+	SK_RANGE_END = 21,
 	SK_KIND_END,
 };
 
@@ -324,8 +325,7 @@ struct sk_condition {
 };
 static_assert(sizeof(struct sk_condition) == 16, "stored layout");
 
-/* The request of a job, kept as it was submitted. CPU and memory are reserved where not 0.
- * Lists end at their first 0. */
+/* The request of a job as it was submitted. 0 reserves no CPU or memory; lists end at their 0. */
 struct sk_request {
 	uint64_t memory_bytes;
 	uint64_t device_memory_bytes;	      /* Memory of each device. */
@@ -352,7 +352,7 @@ struct sk_request {
 	uint8_t after_any;  /* Bit n: job n of `after` may have ended in any way. */
 	uint8_t after_fail; /* Bit n: job n of `after` must have ended otherwise than well. */
 	struct sk_condition conditions[SK_JOB_CONDITIONS_MAX]; /* Conditions on its devices. */
-	uint64_t after[SK_JOB_AFTERS_MAX]; /* The jobs that must have ended before. */
+	uint64_t after[SK_JOB_AFTERS_MAX]; /* The jobs and ranges that must have ended before. */
 };
 static_assert(sizeof(struct sk_request) == 496, "stored layout");
 static_assert(SK_JOB_AFTERS_MAX <= 8, "each has a bit of after_any and after_fail");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command that makes jobs of an array, and keeps numbers for those that follow. Invariant: as
- * in wire.h, whose records it joins.
+ * The command that makes jobs of an array, and keeps numbers for those that follow, and the one
+ * that tells a job of the end of an array. Invariant: as in wire.h, whose records it joins.
  */
 #ifndef SK_CORE_WIRE_ARRAY_H
 #define SK_CORE_WIRE_ARRAY_H
@@ -38,5 +38,19 @@ struct sk_submit_array {
 static_assert(sizeof(struct sk_submit_array) == 568, "stored layout");
 static_assert(offsetof(struct sk_submit_array, first) == sizeof(struct sk_submit),
 	      "it begins like a submit");
+
+#define SK_AFTER_RANGE (1ull << 63) /* An `after` with it is a range of jobs, counted outside. */
+
+#define SK_RANGE_UNMET 1u /* It ended otherwise than the job wants, which never starts. */
+/* A range of jobs that a pending job follows has ended. The core does not know what is in a range:
+ * whoever counts its ends tells each job that follows it, once.
+ *
+ * Python: RangeEnd(job, after, unmet=False) */
+struct sk_range_end {
+	struct sk_header header;
+	uint64_t job;	/* The job that follows. */
+	uint64_t after; /* The one of its `after` that has ended. */
+};
+static_assert(sizeof(struct sk_range_end) == 32, "stored layout");
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/wire.h"
 
 /* Equal digests mean equal records. */
-#define SK_WIRE_DIGEST "0cb9140e312f09d7"
+#define SK_WIRE_DIGEST "66d5055409ab86c4"
 
 /* clang-format off */
 #define SK_WIRE_AT(record, field, offset, size) \
@@ -216,6 +216,9 @@ SK_WIRE_AT(sk_submit_array, request, 56, 496);
 SK_WIRE_AT(sk_submit_array, first, 552, 8);
 SK_WIRE_AT(sk_submit_array, jobs, 560, 4);
 SK_WIRE_AT(sk_submit_array, behind, 564, 4);
+SK_WIRE_AT(sk_range_end, header, 0, 16);
+SK_WIRE_AT(sk_range_end, job, 16, 8);
+SK_WIRE_AT(sk_range_end, after, 24, 8);
 SK_WIRE_AT(sk_job_view, job, 0, 8);
 SK_WIRE_AT(sk_job_view, client, 8, 8);
 SK_WIRE_AT(sk_job_view, spec_hash, 16, 8);

@@ -106,8 +106,8 @@ def test_what_cannot_be_followed_is_refused_in_one_line(node: LiveNode) -> None:
         (("--after", f"{well},{well}"), f"job {well} is named twice"),
         (("--after", str(well), "--after-any", str(well)), f"job {well} is named twice"),
         (("--after-fail", str(well)), f"job {well}, which it is to follow, is unknown or ended"),
-        (("--after", "1-9"), "has more than 8 jobs"),
-        (("--after", "1-5", "--after-any", "6-9"), "name 9 jobs, at most 8"),
+        (("--after", f"{well}-{well + 9}"), "is not an array as `stoker submit` named it"),
+        (("--after", "1,2,3,4,5", "--after-any", "6,7,8,9"), "name 9 jobs, at most 8"),
     ):
         refused = node.stoker("submit", *flags, "--", "true", check=False)
         said = refused.stderr.decode()
@@ -148,6 +148,35 @@ def test_an_array_of_one_record_is_one_name_to_its_end(node: LiveNode) -> None:
     assert said == [f"{index} of 300" for index in range(0, 599, 2)]
 
 
+def test_a_job_follows_a_whole_array_and_sees_each_of_its_ends(node: LiveNode) -> None:
+    """A job that wants them all to succeed, one that wants a failure, and a script of Slurm's."""
+    gate = node.submit("sleep", "600")
+    words = ("submit", "--array", "0-999", "--after-any", str(gate), "--")
+    well = node.stoker(*words, "true").stdout.decode().strip()
+    script = 'test "$STOKER_ARRAY_INDEX" != 700'
+    ill = node.stoker(*words, "sh", "-c", script).stdout.decode().strip()
+    first = int(ill.split("-")[0])
+    merge = int(node.stoker("submit", "--after", well, "--", "true").stdout)
+    tell = int(node.stoker("submit", "--after-fail", f"{first}-", "--", "true").stdout)
+    doomed = int(node.stoker("submit", "--after", ill, "--", "true").stdout)
+    never = int(node.stoker("submit", "--after-fail", well, "--", "true").stdout)
+    said = " ".join(node.explained(merge).split())
+    assert f"waits for 1,000 of the 1,000 jobs of array {well} to succeed" in said
+    said = " ".join(node.stoker("job", str(tell)).stdout.decode().split())
+    assert f"the failure of array {ill} (1,000 left)" in said
+
+    node.wait_for_new("scheduler", node.kill("scheduler"))
+    node.stoker("cancel", str(gate))
+    assert node.wait(doomed).reason == (
+        f"job {first + 700} of array {ill}, which it was to follow, failed"
+    )
+    assert node.wait(merge).state == node.wait(tell).state == "succeeded"
+    told = f"all jobs of array {well}, whose failure it was to follow, succeeded"
+    assert node.wait(never).reason == told
+    late = node.stoker("submit", "--after", ill, "--", "true", check=False)
+    assert late.returncode and b"which it was to follow, failed" in late.stderr
+
+
 def test_the_largest_array_waits_is_explained_and_is_cancelled_by_its_name(node: LiveNode) -> None:
     """Its jobs that wait are in no budget but one of their own."""
     held = ("--cpus", "1", "--", "sleep", "600")
@@ -161,16 +190,19 @@ def test_the_largest_array_waits_is_explained_and_is_cancelled_by_its_name(node:
     other = node.stoker("submit", "--array", "1-100000", *held).stdout.decode().strip()
     refused = node.stoker("submit", "--array", "1-100000", *held, check=False)
     assert refused.returncode and b"more than 262144 jobs of large arrays" in refused.stderr
-    followed = node.stoker("submit", "--after", str(last), "--", "true", check=False)
-    assert followed.returncode and b"waits for its turn in its array" in followed.stderr
+    followed = int(node.stoker("submit", "--after", str(last), "--", "true").stdout)
+    assert f"waits until job {last} has succeeded" in " ".join(node.explained(followed).split())
+    whole = int(node.stoker("submit", "--after-fail", name, "--", "true").stdout)
     removed = node.stoker("rm", name, check=False)
     assert removed.returncode and b"only jobs that are over are removed" in removed.stderr
     one = node.stoker("cancel", str(last)).stdout.decode()
     assert one == f"job {last} is cancelled\n"
+    assert node.wait(followed).reason == f"job {last}, which it was to follow, was cancelled"
     for each in (name, other):
         assert node.stoker("cancel", each).stdout.decode().startswith(f"jobs {each} are ")
         told = node.stoker("wait", each, check=False)
         assert (told.returncode, told.stdout.decode()) == (1, f"jobs {each}: 100,000 cancelled\n")
+    assert node.wait(whole).state == "succeeded"
     again = node.stoker("cancel", str(last)).stdout.decode()
     assert again == f"job {last} was over already (cancelled)\n"
 

@@ -32,6 +32,7 @@ from tests.scheduler.oracle_nouns import (
     No,
     Task,
     each_of,
+    is_range,
     mix,
 )
 from tests.scheduler.oracle_queues import Queues
@@ -73,7 +74,7 @@ class Jobs(Nodes, Queues):
     def make_jobs(self, c: rec.Submit, numbers: range) -> None:
         for number in numbers:
             job = Job(number, c, self.now)
-            if self.followed_live(c):
+            if self.awaited(job):
                 job.hold = HOLD_AFTER
             self.jobs[number] = job
             self.tell_state(job, 0)
@@ -131,6 +132,8 @@ class Jobs(Nodes, Queues):
                 raise No(R.NO_NODE_HAS_MODEL, model)
         for position, number in enumerate(c.after):
             before = self.jobs.get(number)
+            if is_range(number) and number not in c.after[:position]:
+                continue
             if before is None or number in c.after[:position]:
                 raise No(R.BAD_AFTER, job=number)
             if before.state in FINAL and not self.suits(c, number, before.state):
@@ -149,6 +152,22 @@ class Jobs(Nodes, Queues):
     def followed_live(self, c: rec.Submit) -> list[int]:
         known = [number for number in c.after if number in self.jobs]
         return [number for number in known if self.jobs[number].state not in FINAL]
+
+    def awaited(self, job: Job) -> list[int]:
+        """The jobs and ranges whose ends it waits for."""
+        ranges = [number for number in job.request.after if is_range(number)]
+        return [*self.followed_live(job.request), *(n for n in ranges if n not in job.met)]
+
+    def do_rangeend(self, c: rec.RangeEnd) -> None:
+        job = self.job_of(c.job)
+        if job.hold != HOLD_AFTER or not is_range(c.after) or c.after not in self.awaited(job):
+            raise No(R.NOT_PENDING)
+        if c.unmet:
+            job.hold, job.unmet = DOOMED, job.request.after.index(c.after) + 1
+            return
+        job.met |= {c.after}
+        if not self.awaited(job):
+            job.hold = FREE
 
     def waiting_for(self, id: int) -> list[Job]:
         return [job for job in self.live() if job.hold == HOLD_AFTER and id in job.request.after]
@@ -340,7 +359,7 @@ class Jobs(Nodes, Queues):
         for other in self.waiting_for(job.id):
             if not self.suits(other.request, job.id, state):
                 other.hold, other.unmet = DOOMED, other.request.after.index(job.id) + 1
-            elif not self.followed_live(other.request):
+            elif not self.awaited(other):
                 other.hold = FREE
         self.tell_state(job, node)
         if len(self.ended) > self.limits.finished:

@@ -130,6 +130,8 @@ class Job:
     hold: int = FREE
     unmet: int = 0
     """The job that it follows, from 1, which ended otherwise than wanted."""
+    met: frozenset[int] = frozenset()
+    """The ranges that it follows which have ended as it wants them."""
     not_before: int = 0
     place_ns: int = 0
     end_ns: int = 0
@@ -199,12 +201,18 @@ KINDS = {
     rec.Prefer: rec.PREFER,
     rec.GiveUp: rec.GIVE_UP,
     rec.SubmitArray: rec.SUBMIT_ARRAY,
+    rec.RangeEnd: rec.RANGE_END,
 }
 
 
 def each_of(array: rec.SubmitArray) -> rec.Submit:
     """The request of each job that a command of an array makes."""
     return rec.Submit(*array[: len(rec.Submit._fields)])
+
+
+def is_range(after: int) -> bool:
+    """True for a range of jobs among those that a job follows."""
+    return after >= 1 << 63
 
 
 Unit = rec.Command | list[rec.Place] | list[rec.Prefer]

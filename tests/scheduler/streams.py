@@ -15,7 +15,7 @@ from stoker.scheduler.policies import Option, Order, Placement
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.wire_names import Property, Relation
 from tests.scheduler.oracle import Oracle
-from tests.scheduler.oracle_nouns import SECOND, Job, Node
+from tests.scheduler.oracle_nouns import HOLD_AFTER, SECOND, Job, Node
 
 COMPARED = tuple(
     p for p in Property if p not in (Property.LINK, Property.DEVICE, Property.NUMA, Property.LEVEL)
@@ -32,6 +32,8 @@ LABELS = range(4)
 LEVELS = (7, 8)
 """Keys of labels, so that labels of several nodes are of one level."""
 CUSTOM_QUEUE = 9
+RANGE = 1 << 63
+"""A range of jobs among those that a job follows, beside a number of its own."""
 EACH_SUCCESS = {"after_any": 0, "after_fail": 0}
 
 
@@ -62,6 +64,7 @@ class Stream:
             (self.label, 5), (self.reserve, 2), (self.queue_set, 5), (self.quota_set, 4),
             (self.usage, 6), (self.preempt, 8),
             (self.give_up, 3), (self.device_traits, 5), (self.submit_array, 6),
+            (self.range_end, 6),
         )  # fmt: skip
         make = self.random.choices([m for m, _ in makers], [w for _, w in makers])[0]
         return make()
@@ -243,9 +246,20 @@ class Stream:
         count = self.mostly((1, 6), (2, 3), (3, 2), (8, 1))
         jobs = tuple(dict.fromkeys(self.some_job() for _ in range(count)))
         jobs = tuple(filter(None, jobs))
+        if self.rarely(0.4):
+            ranges = (RANGE + self.one_of(1, 2, 3) for _ in range(self.one_of(1, 2)))
+            jobs = tuple(dict.fromkeys((*jobs, *ranges)))[-8:]
         any_end = self.random.randrange(1 << len(jobs)) if self.rarely(0.6) else 0
         failure = self.random.randrange(1 << len(jobs)) & ~any_end if self.rarely(0.5) else 0
         return {"after": jobs, "after_any": any_end, "after_fail": failure}
+
+    def range_end(self) -> rec.RangeEnd:
+        """The end of a range that a job waits for, or a near miss."""
+        waits = [job for job in self.oracle.live() if job.hold == HOLD_AFTER]
+        pairs = [(job.id, after) for job in waits for after in job.request.after]
+        if not pairs or self.rarely():
+            return rec.RangeEnd(self.some_job(), self.one_of(1, RANGE + 1, RANGE + 2))
+        return rec.RangeEnd(*self.random.choice(pairs), self.rarely(0.3))
 
     def options(self) -> int:
         plain = [0, 0, Option.PREEMPTIBLE, Option.SPREAD_TASKS, Option.PACK_TASKS]

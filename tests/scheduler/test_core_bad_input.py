@@ -20,6 +20,8 @@ from stoker.scheduler.policies import Option, Placement
 from stoker.scheduler.reasons import Reason
 from tests.scheduler.oracle_nouns import KINDS
 
+RANGE = 1 << 63
+
 RUNNING = rec.STATE_CODES["running"]
 SHARE = (DeviceShare(0, 500),)
 HELD = rec.Submit(1, b"held", gpu_milli=500, options=Option.PREEMPTIBLE)
@@ -44,16 +46,19 @@ SAMPLES: dict[int, rec.Command] = {
     rec.PREFER: rec.Prefer(2, 1, 1, SHARE),
     rec.GIVE_UP: rec.GiveUp(4, 1),
     rec.SUBMIT_ARRAY: rec.SubmitArray(1, b"array", gpu_milli=500, jobs=2, behind=3),
+    rec.RANGE_END: rec.RangeEnd(5, RANGE),
 }
 """One sound command of each kind for the state of `ready`."""
 
 
 def ready() -> Core:
-    """One node, jobs 1 and 4 (a gang) placed, job 2 left to outside, job 3 ended; term 5."""
+    """One node, jobs 1 and 4 (a gang) placed, job 2 left to outside, job 3 ended, job 5 held by a
+    range; term 5."""
     core = Core(Limits(nodes=4, devices=16, jobs=9, finished=4, tasks=8, keys=4, queues=4))
     custom = rec.Submit(1, gpu_milli=500, placement=Placement.CUSTOM)
     requests = [rec.Term(5, 1), rec.NodeUp(1, 1, 1, 8000, 1 << 30, 2), rec.DeviceSet(1, 0), HELD]
     requests += [custom, rec.Submit(1, b"ended"), rec.Cancel(3), rec.Submit(1, tasks=2)]
+    requests.append(rec.Submit(1, after=(RANGE,)))
     core.apply(core.propose(requests, 1, measure=False).commands, 1)
     return core
 

@@ -60,10 +60,12 @@ RECORDS: dict[str, type[Any]] = {
     "give_up": rec.GiveUp,
     "device_traits": rec.DeviceTraits,
     "submit_array": rec.SubmitArray,
+    "range_end": rec.RangeEnd,
 }
 NAMES: dict[str, type[Any]] = {"placement": Placement, "order": Order, "measure": Measure}
 PLAIN = rec.Submit(0)
 """A request without options; a trace shows how a request differs from it."""
+RANGE = 1 << 63
 ZEROS = {"request", "command", "device", "exit_code"}
 WORDS = {record: word for word, record in RECORDS.items()}
 KIND_WORDS = ("", *RECORDS)
@@ -123,6 +125,12 @@ def named_number(field: str, value: int) -> str:
     return shown(value)
 
 
+def jobs_shown(value: int | tuple[int, ...]) -> str:
+    """Jobs, and ranges such as range2."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    return ",".join(str(n) if n < RANGE else f"range{n - RANGE}" for n in numbers)
+
+
 def asked(request: rec.Submit, beside: Any) -> dict[str, Any]:
     """Options of the request beyond a plain one and beyond those already in `beside`."""
     fields = request._asdict().items()
@@ -137,7 +145,8 @@ def line(word: str, record: Any, **named: str) -> str:
     if isinstance(fields.get("request"), rec.Submit):
         fields |= asked(fields.pop("request"), record)
     for field, value in fields.items():
-        text = named.get(field, named_number(field, value))
+        followed = field in ("after", "job") and value
+        text = named.get(field, jobs_shown(value) if followed else named_number(field, value))
         if field in ("kind", "kinds") and value == Kind.GPU and field not in named:
             continue
         if value is None or text in ("", "-", "none") or (text == "0" and field not in ZEROS):
@@ -149,7 +158,8 @@ def line(word: str, record: Any, **named: str) -> str:
 def parsed(word: str, words: list[str]) -> Any:
     fields: dict[str, Any] = dict(DEFAULTS.get(word, {}))
     for name, _, value in (w.partition("=") for w in words):
-        fields[name] = parsed_value(name, value)
+        alone = word == "range_end" and name == "after"
+        fields[name] = parsed_job(value) if alone else parsed_value(name, value)
     return RECORDS[word](**fields)
 
 
@@ -158,8 +168,14 @@ def parsed_shares(value: str) -> tuple[DeviceShare, ...]:
     return tuple(DeviceShare(int(index), int(milli)) for index, milli in pairs)
 
 
+def parsed_job(value: str) -> int:
+    """A job's number, or a range such as range2."""
+    found = value.removeprefix("range")
+    return int(found, 0) + (RANGE if found != value else 0)
+
+
 def parsed_list(value: str) -> tuple[int, ...]:
-    return tuple(int(one, 0) for one in value.split(","))
+    return tuple(map(parsed_job, value.split(",")))
 
 
 def parsed_conditions(value: str) -> tuple[rec.Condition, ...]:

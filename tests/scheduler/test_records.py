@@ -84,6 +84,7 @@ COMMANDS: list[rec.Command] = [
     rec.Preempt(job=wide(1), attempt=short(2), beneficiary=wide(3), reason=4, move=True),
     rec.GiveUp(job=wide(1), attempt=short(2), reason=3),
     rec.SubmitArray(*SUBMIT, first=wide(50), jobs=short(51), behind=short(52)),
+    rec.RangeEnd(job=wide(1), after=wide(2), unmet=True),
 ]  # fmt: skip
 
 

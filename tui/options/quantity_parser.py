@@ -27,7 +27,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", re.ASCII)
 """Slurm's forms: DAYS-HOURS[:MINUTES[:SECONDS]], HOURS:MINUTES:SECONDS and MINUTES:SECONDS."""
 _BARE = re.compile(r"\d+(?:\.\d+)?")
-_JOBS = re.compile(r"last|(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+_JOBS = re.compile(r"last|(\d{1,18})(-(\d{1,18})?)?", re.ASCII)
 AFTERS_MAX = 8
 """The most jobs that one job may follow."""
 _TIME_MAX_S = 10 * 365 * 86400
@@ -118,19 +118,18 @@ def whole_seconds(text: str, what: str) -> int:
 
 
 def jobs(text: str, what: str) -> tuple[int | str, ...]:
-    """Jobs: `7`, `last`, `7,9`, or the name of an array `4-6`, which means each of its jobs."""
+    """Jobs: `7`, `last`, `7,9`, the name of an array `4-600`, or `4-`: the array from job 4 on."""
     found: list[int | str] = []
-    for part in text.split(","):
-        match = _JOBS.fullmatch(part.strip())
+    for part in map(str.strip, text.split(",")):
+        match = _JOBS.fullmatch(part)
         if match is None:
             raise BadRequest(f"{what} {text!r} is not one: numbers as in 7,9 or 4-6, or last")
-        first = int(match[1] or 0)
-        final = int(match[2] or first)
-        if final < first:
+        if match[3] and int(match[3]) < int(match[1]):
             raise BadRequest(f"{what} {text!r}: {part} is empty")
-        if len(found) + final - first >= AFTERS_MAX:
-            raise BadRequest(f"{what} {text!r} has more than {AFTERS_MAX} jobs")
-        found += range(first, final + 1) if match[1] else ("last",)
+        alone = match[1] and match[3] in (None, match[1]) and match[2] != "-"
+        found.append(int(match[1]) if alone else part)
+    if len(found) > AFTERS_MAX:
+        raise BadRequest(f"{what} {text!r} has more than {AFTERS_MAX} jobs")
     return tuple(found)
 
 

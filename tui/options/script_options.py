@@ -130,7 +130,8 @@ def _gpus(value: str) -> Flags:
 
 
 def _after(value: str) -> Flags:
-    """`afterok:7:9`, and the other kinds of Slurm that stoker has, with commas between them."""
+    """`afterok:7:9`, and the other kinds of Slurm that stoker has, with commas between them. The
+    number of an array means all of its jobs."""
     found: Flags = []
     for part in value.split(","):
         kind, *jobs = part.split(":")
@@ -139,7 +140,7 @@ def _after(value: str) -> Flags:
             raise BadRequest(
                 f"--dependency {part!r} is not taken", hint=f"{', '.join(_AFTER)} are, with jobs"
             )
-        found += [flag, ",".join(jobs)]
+        found += [flag, ",".join(f"{job}-" if job.isdigit() else job for job in jobs)]
     return found
 
 

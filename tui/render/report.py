@@ -135,11 +135,19 @@ def _job(job: Object) -> Iterator[Labelled]:
 
 
 def _follows(job: Object) -> Iterator[Labelled]:
-    """The jobs that it follows: "the success of job 5 (running), the end of job 6 (lost)"."""
+    """Yield what it follows: "the success of job 5 (running), the end of array 6-45 (3 left)"."""
     followed: Sequence[Object] = job.get("follows") or ()
-    words = (f"the {f['wanted']} of job {f['job']} ({f['state'] or 'forgotten'})" for f in followed)
     if followed:
+        words = (f"the {each['wanted']} of {_followed(each)}" for each in followed)
         yield Labelled("follows", text.joined(words, ", "))
+
+
+def _followed(each: Object) -> str:
+    """Return a job that it follows, or an array as a whole, and how far that is."""
+    if not each.get("last"):
+        return f"job {each['job']} ({each['state'] or 'forgotten'})"
+    now = f"{each['left']:,} left" if each["left"] else each["state"]
+    return f"array {each['job']}-{each['last']} ({now})"
 
 
 def _attempts(job: Object) -> Iterator[Labelled]:

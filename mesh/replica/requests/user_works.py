@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.mesh.log.log_outage import LogOutage
 from stoker.mesh.log.log_time import Instant
-from stoker.mesh.replica import events
+from stoker.mesh.replica import events, followed_jobs
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.state import ReplicaState
@@ -83,6 +83,9 @@ class UserWorks:
             state, work, now.log_ns, measure=measure
         ):
             raise core_request.since_backup()
+        unmet = followed_jobs.refusal(state.book, event.spec)
+        if unmet is not None and not repeats(state, work, now.log_ns, measure=measure):
+            raise unmet
         refused = self._room.refusal(work, state.book, state.limits.jobs)
         if refused is not None and not repeats(state, work, now.log_ns, measure=measure):
             self._outbox.count("budget_refused")

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 
 from stoker.mesh.log.entry import ArrayCancelBlob, Blob
 from stoker.mesh.replica import followed_jobs
-from stoker.mesh.replica.followed_jobs import HELD_BY_JOBS, Followed
+from stoker.mesh.replica.followed_jobs import HELD_BY_JOBS
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works.work import Fate, Work, refusal
 from stoker.native.errors import BadRequest
 from stoker.scheduler.job_arrays import JobArray
-from stoker.scheduler.nouns import ENDED
 from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import SIZES, SUBMIT_ARRAY, Submit, SubmitArray
 from stoker.scheduler.wire_names import ARRAY_AT_ONCE
@@ -94,14 +93,7 @@ def _is_free(state: ReplicaState, array: JobArray) -> bool:
     info = state.core.job(job) if job else None
     if info is not None:
         return info.hold != HELD_BY_JOBS and not info.unmet
-    return all(map(_is_met, followed_jobs.followed(state.book, spec)))
-
-
-def _is_met(each: Followed) -> bool:
-    """Return True if a job that others follow has ended as they want it, as far as is known."""
-    if each.wanted == "success":
-        return each.state == "succeeded"
-    return each.state in ENDED or (each.wanted == "end" and not each.state)
+    return all(each.verdict for each in followed_jobs.followed(state.book, spec))
 
 
 def _never(state: ReplicaState, array: JobArray) -> bool:
@@ -109,8 +101,7 @@ def _never(state: ReplicaState, array: JobArray) -> bool:
     its first job, which would tell, is gone."""
     if array.is_free or array.live:
         return False
-    found = followed_jobs.followed(state.book, array.spec)
-    return any((each.state in ENDED or not each.state) and not _is_met(each) for each in found)
+    return any(each.verdict is False for each in followed_jobs.followed(state.book, array.spec))
 
 
 def _requests(state: ReplicaState, array: JobArray) -> Iterator[SubmitArray]:

@@ -13,6 +13,7 @@ from stoker.mesh.replica.open_array import WITHDRAWN, OpenArray
 from stoker.mesh.replica.works.array_cancel import ArrayCancelWork
 from stoker.mesh.replica.works.array_next import ArrayNextWork
 from stoker.mesh.replica.works.node_removal import NodeRemovalWork
+from stoker.mesh.replica.works.range_end_work import RangeEndWork
 from stoker.mesh.replica.works.roster_work import RosterWork
 from stoker.mesh.replica.works.submit_work import SubmitWork
 from stoker.mesh.replica.works.work import (
@@ -38,6 +39,8 @@ USERS = (
     RosterWork,
 )
 """The kinds of work that a user waits for."""
+OWN = (ForgetWork, ArrayNextWork, RangeEndWork)
+"""The kinds of work that a leader has of itself after each entry."""
 QUEUE_BYTES_MAX = 64 << 20
 QUEUE_NS = 10_000_000_000
 """A user's work that was not decided within this time is refused, for its user may have given up
@@ -60,7 +63,7 @@ class WorkQueue:
     @property
     def has_own(self) -> bool:
         """True if the next entry will have what the leader has to do of itself."""
-        return bool(self._works) and isinstance(self._works[0], ForgetWork | ArrayNextWork)
+        return bool(self._works) and isinstance(self._works[0], OWN)
 
     def goes_on(self, known: OpenArray) -> bool:
         """Return True if the next part of this array is queued, or the cancel of its jobs."""

@@ -28,6 +28,7 @@ static const uint16_t sizes[SK_KIND_END] = {
 	[SK_GIVE_UP] = sizeof(struct sk_give_up),
 	[SK_DEVICE_TRAITS] = sizeof(struct sk_device_traits),
 	[SK_SUBMIT_ARRAY] = sizeof(struct sk_submit_array),
+	[SK_RANGE_END] = sizeof(struct sk_range_end),
 };
 
 static const uint32_t flags[SK_KIND_END] = {
@@ -36,6 +37,7 @@ static const uint32_t flags[SK_KIND_END] = {
 	[SK_NODE_LABEL] = SK_LABEL_CLEAR | SK_LABEL_TAINT | SK_LABEL_COST,
 	[SK_QUEUE_SET] = SK_QUEUE_REMOVE,
 	[SK_PREEMPT] = SK_PREEMPT_MOVE,
+	[SK_RANGE_END] = SK_RANGE_UNMET,
 };
 
 static bool outcome_shape(const struct sk_outcome *outcome)

@@ -73,6 +73,8 @@ uint16_t sk_command_do(const struct sk_act *act, const struct sk_header *command
 		return sk_preempt_do(act, record, why);
 	case SK_GIVE_UP:
 		return sk_give_up_do(act, record, why);
+	case SK_RANGE_END:
+		return sk_range_end_do(act, record, why);
 	default:
 		return refused_do(act, record);
 	}

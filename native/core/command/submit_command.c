@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SUBMIT and SUBMIT_ARRAY: the beginning of jobs as commands. Numbers that an array keeps get their
- * jobs later.
+ * SUBMIT and SUBMIT_ARRAY: the beginning of jobs as commands, and RANGE_END: the end of what some
+ * of them wait for. Numbers that an array keeps get their jobs later.
  */
 #include "core/command/submit_command.h"
 #include "core/ledger/hold.h"
@@ -55,18 +55,21 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 	return options_ok(&submit->request, why);
 }
 
-/* A job that ended otherwise than wanted is refused, so that nothing waits for what cannot come. */
+/* A job that ended otherwise than wanted is refused, so that nothing waits for what cannot come.
+ * Of a range only who counts it knows that. */
 static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request, uint32_t n,
 			 struct sk_why *why)
 {
 	uint32_t slot = sk_job_find(core, request->after[n]);
 	const struct sk_job *before = &core->jobs[slot];
 
-	if (!slot || (sk_state_final(before->state) && !sk_after_met(request, n, before->state)))
-		return SK_BAD_AFTER;
 	for (uint32_t other = 0; other < n; other++)
 		if (request->after[other] == request->after[n])
 			return SK_BAD_AFTER;
+	if (request->after[n] & SK_AFTER_RANGE)
+		return SK_REASON_NONE;
+	if (!slot || (sk_state_final(before->state) && !sk_after_met(request, n, before->state)))
+		return SK_BAD_AFTER;
 	if (before->afters_n == SK_AFTERS_MAX)
 		return sk_because(why, SK_AFTERS_FULL, 1, SK_AFTERS_MAX);
 	return SK_REASON_NONE;
@@ -181,5 +184,32 @@ uint16_t sk_submit_array_do(const struct sk_act *act, const struct sk_submit_arr
 		job_make(act, each, first + n);
 	why->job = first;
 	sk_key_add(act->core, each, first, act->now_ns);
+	return SK_REASON_NONE;
+}
+
+/* The place of a range in the list of jobs that this one follows and waits for; SK_JOB_AFTERS_MAX
+ * if it waits for no such range. */
+static uint32_t range_place(const struct sk_job *job, uint64_t after)
+{
+	uint32_t n = 0;
+
+	while (n < SK_JOB_AFTERS_MAX && !(job->waits >> n & 1 && job->request.after[n] == after))
+		n++;
+	return n;
+}
+
+uint16_t sk_range_end_do(const struct sk_act *act, const struct sk_range_end *command,
+			 struct sk_why *why)
+{
+	struct sk_core *core = act->core;
+	uint32_t slot = sk_job_find(core, command->job);
+	uint32_t n = range_place(&core->jobs[slot], command->after);
+
+	why->job = command->job;
+	if (!slot)
+		return SK_UNKNOWN_JOB;
+	if (n == SK_JOB_AFTERS_MAX || !(command->after & SK_AFTER_RANGE))
+		return SK_NOT_PENDING;
+	sk_hold_range_end(core, slot, n, !(command->header.flags & SK_RANGE_UNMET));
 	return SK_REASON_NONE;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands that make jobs. Invariant: a function that returns a reason has changed nothing.
+ * Commands that make jobs, or tell them of what they follow. Invariant: a function that returns a
+ * reason has changed nothing.
  */
 #ifndef SK_CORE_COMMAND_SUBMIT_COMMAND_H
 #define SK_CORE_COMMAND_SUBMIT_COMMAND_H
@@ -14,5 +15,7 @@ uint16_t sk_submit_do(const struct sk_act *act, const struct sk_submit *command,
 		      struct sk_why *why);
 uint16_t sk_submit_array_do(const struct sk_act *act, const struct sk_submit_array *command,
 			    struct sk_why *why);
+uint16_t sk_range_end_do(const struct sk_act *act, const struct sk_range_end *command,
+			 struct sk_why *why);
 
 #endif

@@ -187,6 +187,8 @@ static bool eta_held(const struct sk_core *core, const struct sk_job *job, uint6
 	uint64_t until = job->hold == SK_HOLD_TIME ? job->not_before_ns : core->now_ns;
 
 	for (uint32_t n = 0; job->waits >> n; n++) {
+		if (job->waits >> n & 1 && job->request.after[n] & SK_AFTER_RANGE)
+			return false; /* the core knows no end of what it does not count */
 		uint32_t before =
 			job->waits >> n & 1 ? sk_job_find(core, job->request.after[n]) : 0;
 

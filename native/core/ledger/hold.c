@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A binary heap by (time, id) whose elements know their place, the list of the doomed, and for each
- * job the list of the waits for its end.
+ * job the list of the waits for its end. A wait for a range is in no list: its end is told.
  */
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -67,20 +67,29 @@ static void heap_remove(struct sk_core *core, uint32_t slot)
 		heap_down(core, at, last);
 }
 
+/* Put a wait into the list of the job that it is for; false if that has ended. */
+static bool wait_begin(struct sk_core *core, uint32_t slot, uint32_t n)
+{
+	uint32_t before = sk_job_find(core, core->jobs[slot].request.after[n]);
+
+	if (!before || sk_state_final(core->jobs[before].state))
+		return false;
+	SK_ADD(core, core->jobs[before].afters_n, 1);
+	sk_list_append(core, &core->jobs[before].afters, SK_CHAIN(core->waits, link),
+		       slot * SK_JOB_AFTERS_MAX + n);
+	return true;
+}
+
 bool sk_hold_after(struct sk_core *core, uint32_t slot)
 {
 	struct sk_job *job = &core->jobs[slot];
 	uint32_t waits = 0;
 
 	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX && job->request.after[n]; n++) {
-		uint32_t before = sk_job_find(core, job->request.after[n]);
+		bool range = job->request.after[n] & SK_AFTER_RANGE;
 
-		if (!before || sk_state_final(core->jobs[before].state))
-			continue;
-		waits |= 1u << n;
-		SK_ADD(core, core->jobs[before].afters_n, 1);
-		sk_list_append(core, &core->jobs[before].afters, SK_CHAIN(core->waits, link),
-			       slot * SK_JOB_AFTERS_MAX + n);
+		if (range ? !(job->met >> n & 1) : wait_begin(core, slot, n))
+			waits |= 1u << n;
 	}
 	if (!waits)
 		return false;
@@ -110,6 +119,8 @@ void sk_hold_doom(struct sk_core *core, uint32_t slot)
 static void wait_end(struct sk_core *core, uint32_t before, uint32_t slot, uint32_t n)
 {
 	SK_SET(core, core->jobs[slot].waits, (uint8_t)(core->jobs[slot].waits & ~(1u << n)));
+	if (core->jobs[slot].request.after[n] & SK_AFTER_RANGE)
+		return;
 	SK_ADD(core, core->jobs[before].afters_n, -1u);
 	sk_list_remove(core, &core->jobs[before].afters, SK_CHAIN(core->waits, link),
 		       slot * SK_JOB_AFTERS_MAX + n);
@@ -156,24 +167,43 @@ static bool release_room(struct sk_core *core, uint32_t before)
 	return false;
 }
 
+/* Let a job go on whose wait at this place is over: it is doomed, or queues if that was the last.
+ */
+static void waited(struct sk_core *core, uint32_t slot, uint32_t n, bool met)
+{
+	struct sk_job *job = &core->jobs[slot];
+
+	if (!met) {
+		waits_end(core, slot);
+		SK_SET(core, job->unmet, (uint8_t)(n + 1));
+		sk_hold_doom(core, slot);
+	} else if (!job->waits) {
+		SK_SET(core, job->hold, SK_HOLD_NONE);
+		sk_pending_append(core, slot);
+	}
+}
+
 void sk_hold_release(struct sk_core *core, uint32_t before)
 {
 	if (!release_room(core, before))
 		return;
 	for (uint32_t wait; (wait = core->jobs[before].afters.first);) {
 		uint32_t slot = wait / SK_JOB_AFTERS_MAX, n = wait % SK_JOB_AFTERS_MAX;
-		struct sk_job *job = &core->jobs[slot];
 
 		wait_end(core, before, slot, n);
-		if (!sk_after_met(&job->request, n, core->jobs[before].state)) {
-			waits_end(core, slot);
-			SK_SET(core, job->unmet, (uint8_t)(n + 1));
-			sk_hold_doom(core, slot);
-		} else if (!job->waits) {
-			SK_SET(core, job->hold, SK_HOLD_NONE);
-			sk_pending_append(core, slot);
-		}
+		waited(core, slot, n,
+		       sk_after_met(&core->jobs[slot].request, n, core->jobs[before].state));
 	}
+}
+
+void sk_hold_range_end(struct sk_core *core, uint32_t slot, uint32_t n, bool met)
+{
+	struct sk_job *job = &core->jobs[slot];
+
+	wait_end(core, 0, slot, n);
+	if (met)
+		SK_SET(core, job->met, (uint8_t)(job->met | 1u << n));
+	waited(core, slot, n, met);
 }
 
 void sk_hold_promote(struct sk_core *core, uint64_t now_ns)

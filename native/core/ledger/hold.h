@@ -22,6 +22,8 @@ void sk_hold_doom(struct sk_core *core, uint32_t job);
 void sk_hold_end(struct sk_core *core, uint32_t job);
 /* Release the jobs that waited for this one, which has ended: they queue, or are doomed. */
 void sk_hold_release(struct sk_core *core, uint32_t before);
+/* The range that a job follows at place n of request.after has ended, as it wants it or not. */
+void sk_hold_range_end(struct sk_core *core, uint32_t job, uint32_t n, bool met);
 /* Queue at most SK_PROMOTE_MAX jobs whose time has come. */
 void sk_hold_promote(struct sk_core *core, uint64_t now_ns);
 /* The job that is held until the earliest time, or 0. */

@@ -321,6 +321,16 @@ static const char *check_afters(const struct sk_core *core, uint32_t slot, uint6
 	return count == core->jobs[slot].afters_n ? NULL : "waiting jobs are miscounted";
 }
 
+/* The waits of a job that are in lists, which those for ranges are not. */
+static uint64_t job_waits(const struct sk_job *job)
+{
+	uint64_t count = 0;
+
+	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX; n++)
+		count += job->waits >> n & 1 && !(job->request.after[n] & SK_AFTER_RANGE);
+	return count;
+}
+
 static const char *check_queues(const struct sk_core *core)
 {
 	uint64_t queued[SK_QUEUE_KINDS] = {0}, held = core->delayed_n, pending = 0;
@@ -339,7 +349,7 @@ static const char *check_queues(const struct sk_core *core)
 	     slot = core->jobs[slot].order.next) {
 		pending += core->jobs[slot].state == SK_PENDING;
 		held += core->jobs[slot].hold == SK_HOLD_AFTER;
-		expected += (uint64_t)__builtin_popcount(core->jobs[slot].waits);
+		expected += job_waits(&core->jobs[slot]);
 		broken = check_hold(core, slot);
 		if (!broken)
 			broken = check_afters(core, slot, &waits);

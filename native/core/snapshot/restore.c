@@ -103,15 +103,37 @@ static bool read_node(struct sk_core *core, struct sk_snapshot_reader *reader, u
 	return true;
 }
 
-static bool saved_hold_ok(const struct sk_core *core, const struct sk_job_view *view)
+/* True if the job still waits for the range at this place, or never will. */
+static bool saved_range_live(const struct sk_saved_job *saved, uint32_t n)
 {
+	return !(saved->met >> n & 1) && saved->view.unmet != n + 1;
+}
+
+/* True if only ranges that the job follows are met, and none of them is the unmet one. */
+static bool saved_met_ok(const struct sk_saved_job *saved)
+{
+	const uint64_t *after = saved->view.request.after;
+
+	for (uint32_t n = 0; n < SK_JOB_AFTERS_MAX; n++)
+		if (saved->met >> n & 1 &&
+		    (!(after[n] & SK_AFTER_RANGE) || saved->view.unmet == n + 1))
+			return false;
+	return !(saved->met >> SK_JOB_AFTERS_MAX);
+}
+
+static bool saved_hold_ok(const struct sk_core *core, const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
 	bool final = sk_state_final(view->state), doomed = view->hold == SK_HOLD_DOOMED;
 	uint32_t live = 0, jobs = 0;
 
 	for (; jobs < SK_JOB_AFTERS_MAX && view->request.after[jobs]; jobs++) {
-		if (view->request.after[jobs] >= view->job)
+		bool range = view->request.after[jobs] & SK_AFTER_RANGE;
+
+		if (!range && view->request.after[jobs] >= view->job)
 			return false;
-		if (sk_job_find(core, view->request.after[jobs]))
+		if (range ? saved_range_live(saved, jobs)
+			  : sk_job_find(core, view->request.after[jobs]) != 0)
 			live |= 1u << jobs; /* jobs that have ended are read after all live ones */
 	}
 	if ((view->hold && view->state != SK_PENDING) || view->unmet > jobs ||
@@ -158,7 +180,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	uint32_t queue = sk_queue_find(core, view->request.queue);
 	struct sk_why why;
 
-	if (saved->zero || saved->last > 1 || saved->unlaunched >= SK_LAUNCHES_MAX ||
+	if (saved->last > 1 || saved->unlaunched >= SK_LAUNCHES_MAX ||
 	    view->ready > view->request.tasks || view->preferred >> SK_PREFERENCES_MAX ||
 	    !view->job || view->job >= core->next_job || sk_job_find(core, view->job))
 		return false;
@@ -171,7 +193,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
 	return view->tasks_live <= view->request.tasks && saved_course_ok(saved) &&
-	       saved_hold_ok(core, view);
+	       saved_met_ok(saved) && saved_hold_ok(core, saved);
 }
 
 static void job_unpack(const struct sk_core *core, struct sk_job *job,
@@ -213,6 +235,7 @@ static void job_unpack(const struct sk_core *core, struct sk_job *job,
 	job->flags = view->flags;
 	job->preferred = view->preferred;
 	job->unmet = (uint8_t)view->unmet;
+	job->met = (uint8_t)saved->met;
 }
 
 /* Put a pending job into its queue or the list of held jobs. */

@@ -102,7 +102,7 @@ struct sk_saved_job {
 	uint16_t verdict;
 	uint16_t last;
 	uint16_t unlaunched;
-	uint16_t zero;
+	uint16_t met; /* 0 below feature level 4 */
 };
 _Static_assert(sizeof(struct sk_saved_job) == 680, "stored layout");
 

@@ -98,7 +98,8 @@ static void save_jobs(struct sk_writer *writer, const struct sk_core *core, uint
 	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next) {
 		struct sk_saved_job saved = {.verdict = core->jobs[slot].verdict,
 					     .last = core->jobs[slot].last,
-					     .unlaunched = (uint16_t)core->jobs[slot].unlaunched};
+					     .unlaunched = (uint16_t)core->jobs[slot].unlaunched,
+					     .met = core->jobs[slot].met};
 
 		sk_job_view_fill(&core->jobs[slot], &saved.view);
 		write_record(writer, &saved, sizeof saved);

@@ -194,6 +194,8 @@ struct sk_job {
 			    yet. SK_PENDING: it was preempted and will wait again */
 	uint8_t hold;	 /* enum sk_hold */
 	uint8_t last;	 /* cancelled while it had tasks: it does not wait again, however it ends */
+	uint8_t met;	 /* bit n: the range request.after[n] has ended as it wants it */
+	uint8_t zero[3];
 	uint32_t flags;
 	uint32_t preferred;  /* bit n: where it was placed last, preference n + 1 is met */
 	uint32_t unlaunched; /* attempts in a row that their nodes could not launch */

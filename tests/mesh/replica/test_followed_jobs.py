@@ -58,7 +58,7 @@ def test_a_job_that_follows_a_success_says_how_the_other_ended(
     assert (job(bench, 2).state, job(bench, 3).state) == ("cancelled", "starting")
     assert job(bench, 2).reason == f"job 1, which it was to follow, {says}"
     assert job(bench, 4).reason == "job 2, which it was to follow, was cancelled"
-    assert follows(bench, 3) == [Followed(1, "failure", state)]
+    assert follows(bench, 3) == [Followed(1, "failure", state, verdict=True)]
 
 
 def test_a_job_that_follows_a_failure_is_cancelled_by_a_success(bench: Bench) -> None:

@@ -23,7 +23,9 @@ from stoker.mesh.replica import events
 from stoker.mesh.server import administration, explanation
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import encode
-from stoker.scheduler.nouns import DeviceInfo, NodeReport
+from stoker.scheduler.array_indexes import ArrayIndexes, Run
+from stoker.scheduler.followed_ranges import JobRange
+from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport
 from stoker.tui.render import explain
 from tests.mesh.bench import ALICE, BOB, Bench
 
@@ -175,6 +177,54 @@ def after_a_job_that_ended_otherwise(bench: Bench) -> int:
     job = submit(bench, after=(first,), after_fail=(second,))
     bench.outcome(second, "succeeded", exit_code=0)
     return job
+
+
+@scene
+def after_an_array(bench: Bench) -> int:
+    """One of its jobs has failed; another job wants all of them to succeed, and is cancelled."""
+    array = JobRange(array_of(bench, 1000), 1000)
+    job = submit(bench, after_any=(array.number,), after_fail=(submit(bench),))
+    submit(bench, after=(array.number,))
+    bench.outcome(array.first, "failed", exit_code=1)
+    return job
+
+
+@scene
+def after_the_success_of_an_array(bench: Bench) -> int:
+    array = JobRange(array_of(bench, 3), 3)
+    job = submit(bench, after=(array.number,))
+    bench.outcome(array.first, "succeeded", exit_code=0)
+    return job
+
+
+@scene
+def after_an_array_that_failed(bench: Bench) -> int:
+    array = JobRange(array_of(bench, 1000), 1000)
+    job = submit(bench, after=(array.number,))
+    bench.outcome(array.first, "failed", exit_code=1)
+    return job
+
+
+@scene
+def after_the_failure_of_an_array(bench: Bench) -> int:
+    array = JobRange(array_of(bench, 3), 3)
+    job = submit(bench, after_fail=(array.number,))
+    bench.outcome(array.first, "timeout")
+    return job
+
+
+@scene
+def after_a_job_that_waits_in_its_array(bench: Bench) -> int:
+    first = array_of(bench, 1000)
+    return submit(bench, after=(JobRange(first + 900, 1).number,))
+
+
+def array_of(bench: Bench, size: int) -> int:
+    """An array of which one job runs; the number of its first job."""
+    spec = JobSpec(("true",), cpu_milli=8000)
+    indexes = ArrayIndexes((Run(1, 1, size),))
+    bench.feed(events.JobSubmitted("array", ALICE, b"", spec, indexes=indexes))
+    return int(bench.replies["array"].job)
 
 
 @scene

@@ -118,15 +118,14 @@ def test_a_limit_of_an_array_stands_behind_its_indexes() -> None:
 
 
 def test_jobs_to_wait_for_and_whole_seconds() -> None:
-    for text, jobs in (("7", (7,)), ("last, 9", ("last", 9)), ("4-6,2", (4, 5, 6, 2))):
+    for text, jobs in (("7", (7,)), ("last, 9", ("last", 9)), ("4-600,2-,3-3", ("4-600", "2-", 3))):
         assert quantity_parser.jobs(text, "--after") == jobs
     for text in ("", "x", "-1", "7.5", "1" * 19, "7,", "6-4", "last-9"):
         with pytest.raises(BadRequest, match="--after"):
             quantity_parser.jobs(text, "--after")
     assert quantity_parser.AFTERS_MAX == JOB_AFTERS_MAX
-    for text in ("1-9", "1-999999999999", ",".join("123456789")):
-        with pytest.raises(BadRequest, match="more than 8 jobs"):
-            quantity_parser.jobs(text, "--after")
+    with pytest.raises(BadRequest, match="more than 8 jobs"):
+        quantity_parser.jobs(",".join("123456789"), "--after")
     assert quantity_parser.whole_seconds("2m", "--backoff") == 120
     with pytest.raises(BadRequest, match="whole number of seconds"):
         quantity_parser.whole_seconds("500ms", "--backoff")

@@ -30,7 +30,7 @@ def flags(*lines: str) -> list[str]:
         ("#SBATCH -N 2 --ntasks-per-node=4", ["--nodes", "2", "--tasks-per-node", "4"]),
         ("#SBATCH -n 8 --gpus-per-task=1", ["--tasks", "8", "--gpus", "1"]),
         ("#SBATCH -p prod -a 0-9:2", ["--queue", "prod", "--array", "0-9:2"]),
-        ("#SBATCH -d afterok:7:9,afterany:3", ["--after", "7,9", "--after-any", "3"]),
+        ("#SBATCH -d afterok:7:9,afterany:3", ["--after", "7-,9-", "--after-any", "3-"]),
         (
             "#SBATCH --export=ALL,SEED=3 -D /data",
             ["--env-all", "--env", "SEED=3", "--cwd", "/data"],
