@@ -31,6 +31,7 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_authority.py": "stories of who leads, on the simulated cluster",
     "tests/agent/sim/test_scenarios_eviction.py": "stories of evictions, on the simulated cluster",
     "tests/agent/sim/test_scenarios_gangs.py": "stories of gangs, on the simulated cluster",
+    "tests/agent/sim/test_scenarios_growth.py": "stories of growth, on the simulated cluster",
     "tests/agent/sim/test_scenarios_handover.py": "stories of leaders that stop, on that cluster",
     "tests/agent/sim/test_scenarios_roster.py": "stories of the roster, on the simulated cluster",
     "tests/agent/sim/test_scenarios_witnesses.py": "stories of one left behind, on that cluster",

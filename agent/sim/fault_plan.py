@@ -36,7 +36,10 @@ class FaultPlan:
         schedulers: list[SchedulerProcess],
         nodes: list[NodeProcess],
         until_ns: int,
+        *,
+        few: bool = False,
     ) -> None:
+        """`few` is as in `SchedulerFaults`."""
         self.counts: Counter[str] = Counter()
         """The number of faults of each kind."""
         self._around = around
@@ -48,7 +51,7 @@ class FaultPlan:
         kinds = self._kinds()
         self._on = [kind for kind in kinds if around.chance.random() < ON] or list(kinds)[:3]
         if len(schedulers) > 1:
-            more = SchedulerFaults(around, schedulers, until_ns).kinds()
+            more = SchedulerFaults(around, schedulers, until_ns, few=few).kinds()
             self._on += around.chance.sample(list(more), SCHEDULER_KINDS)
             kinds |= more
         self._make = kinds

@@ -33,6 +33,8 @@ class Shape(NamedTuple):
     """True if some requests are arrays."""
     drains: bool = False
     """True if an administrator drains nodes, moves their jobs, and removes some."""
+    grows: bool = False
+    """True if one scheduler begins, and the spare ones enter beside it and leave it again."""
 
 
 class SeedFigures(NamedTuple):
@@ -65,12 +67,14 @@ class SeedFigures(NamedTuple):
     """The number of stops of tasks that move off drained nodes."""
     removals: int = 0
     """The number of nodes that were removed and installed anew."""
+    most: int = 0
+    """The most schedulers that any roster had."""
 
     @property
     def counts(self) -> bool:
         """True if the run was large enough to count as a seed."""
         return (
-            self.shape.schedulers >= 3
+            self.shape.schedulers + self.shape.spares >= 3
             and self.shape.nodes >= 8
             and self.simulated_s >= 30
             and self.events >= 5000
@@ -86,7 +90,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
     states: set[str] = set()
     violations: list[dict[str, Any]] = []
     done = counted = events = entries = broken = freezes = thaws = evictions = gangs = 0
-    exchanges = too_old = drains = moves = removals = 0
+    exchanges = too_old = drains = moves = removals = grown = 0
     for each in runs:
         done, counted = done + 1, counted + each.counts
         events, entries = events + each.events, entries + each.entries
@@ -95,6 +99,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         exchanges, too_old = exchanges + each.exchanges, too_old + each.too_old
         drains, moves = drains + each.drains, moves + each.moves
         removals += each.removals
+        grown += each.shape.grows and each.most > 2
         broken += bool(each.violations)
         faults.update(each.faults)
         states.update(each.states)
@@ -118,6 +123,7 @@ def summary(runs: Iterable[SeedFigures], elapsed_s: float) -> dict[str, Any]:
         "drains": drains,
         "moves": moves,
         "removals": removals,
+        "grown": grown,
         "freezes": freezes,
         "thaws": thaws,
         "evictions": evictions,

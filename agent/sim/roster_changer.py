@@ -29,19 +29,31 @@ from stoker.native.errors import Unavailable
 NAME = "administrator"
 ASK_MS = (300, 2500)
 """The time between two of his requests."""
+LETS_GO, GROWING_LETS_GO = 0.5, 0.2
+"""The chance that he lets one go while another one could enter, and that in a cluster which begins
+with one."""
 
 
 class RosterChanger:
     """Changes the roster among these schedulers, of which `kept` at least are always in it."""
 
     def __init__(
-        self, around: Surroundings, schedulers: list[SchedulerProcess], kept: int, until_ns: int
+        self,
+        around: Surroundings,
+        schedulers: list[SchedulerProcess],
+        kept: int,
+        until_ns: int,
+        *,
+        stays: int = 0,
     ) -> None:
+        """`stays`: the scheduler that never leaves, in a cluster that may have no other one; else
+        the nodes would know none that stays."""
         self.changes = 0
         """The changes that he was told to be in force."""
         self._around = around
         self._schedulers = schedulers
         self._kept = kept
+        self._stays, self._lets_go = stays, GROWING_LETS_GO if stays else LETS_GO
         self._until_ns = until_ns
         self._chance: random.Random = around.chance
         self._asked = 0
@@ -76,8 +88,9 @@ class RosterChanger:
         there = [*roster_change.present(config.schedulers)]
         numbers = {each.number for each in there}
         new = [e for e in self._schedulers if e.number not in numbers | self._left]
-        if self._may_let_go and (not new or self._chance.random() < 0.5):
-            gone = self._chance.choice(there).number
+        may_go = [each.number for each in there if each.number != self._stays]
+        if may_go and self._may_let_go and (not new or self._chance.random() < self._lets_go):
+            gone = self._chance.choice(may_go)
             self._left.add(gone)
             return roster_change.leaving(config.schedulers, gone)
         if not new:

@@ -56,6 +56,9 @@ LOG_BYTES = 64 << 20
 SPARES, SPARES_EVERY = 2, 4
 """One of so many seeds with several schedulers has so many more, and an administrator who changes
 the roster."""
+GROWS_EVERY = 8
+"""One of so many seeds begins with one scheduler in a cluster that is replicated, and with spare
+ones that may make three or five of it."""
 UPGRADES_EVERY = 4
 """One of so many seeds begins with an older build, and an administrator who upgrades it."""
 ARRAYS_EVERY = 3
@@ -89,7 +92,8 @@ class World:
         self.runs = RunAudit()
         self.states: set[str] = set()
         self._faults = faults
-        self._entries_min = ENTRIES_MIN if faults and shape.schedulers > 1 else 0
+        several = shape.schedulers > 1 or shape.grows
+        self._entries_min = ENTRIES_MIN if faults and several else 0
         network_faults = _network_faults(chance) if faults else NO_FAULTS
         self.network = SimNetwork(self.timeline, chance, network_faults)
         self.stream = ModelStream(
@@ -105,7 +109,9 @@ class World:
         self._upgrader: Upgrader | None = None
         self._node_changer: NodeChanger | None = None
         self._build()
-        self.plan = FaultPlan(self.around, self.schedulers, self.nodes, FAULTS_NS if faults else 0)
+        until_ns = FAULTS_NS if faults else 0
+        suffers = self.around, self.schedulers, self.nodes, until_ns
+        self.plan = FaultPlan(*suffers, few=shape.grows)
 
     def _build(self) -> None:
         shape = self.shape
@@ -113,10 +119,12 @@ class World:
         everybody = tuple(RosterMember(n + 1, key.public) for n, key in enumerate(keys))
         level = self._level
         founders = everybody[: shape.schedulers]
-        genesis = Genesis(CLUSTER, LIMITS, founders, FORMATS[level], {}, level=level)
+        stated = LIMITS, founders, FORMATS[level]
+        genesis = Genesis(CLUSTER, *stated, {}, level=level, replicated=shape.grows)
         self.audit = LogAudit(genesis)
         opened = OpenedEntries()
-        watch = SchedulerWatch(self.audit, self.timeline, self.stream, shape.schedulers, opened)
+        seen = self.audit, self.timeline, self.stream, shape.schedulers, opened
+        watch = SchedulerWatch(*seen, replicated=shape.grows)
         self.around = Surroundings(
             self.timeline,
             self.chance,
@@ -167,8 +175,13 @@ class World:
         for node in self.nodes:
             node.boot_machine()
         if self._entries_min and self.shape.spares:
-            changer = RosterChanger(self.around, self.schedulers, self.shape.schedulers, FAULTS_NS)
-            self._changer = changer
+            self._changer = RosterChanger(
+                self.around,
+                self.schedulers,
+                self.shape.schedulers,
+                FAULTS_NS,
+                stays=self.schedulers[0].number if self.shape.grows else 0,
+            )
         if self.shape.upgrades:
             self._upgrader = Upgrader(self.around, self.schedulers, FAULTS_NS)
         if self.shape.drains:
@@ -331,6 +344,7 @@ class World:
             self._node_changer.drains if self._node_changer is not None else 0,
             self.audit.nodes.moves,
             self._node_changer.removals if self._node_changer is not None else 0,
+            self.around.watch.book.largest,
         )
 
 
@@ -344,6 +358,10 @@ def shape_of(seed: int) -> Shape:
     if seed % ALONE_EVERY == ALONE:
         return Shape(1, 1, nodes, 3, WISHES)
     spares = SPARES if seed % SPARES_EVERY == 2 else 0
+    if seed % GROWS_EVERY == 4:
+        spares = 4 if seed % (2 * GROWS_EVERY) == 4 else 2
+        arrays = seed % ARRAYS_EVERY == 0
+        return Shape(1, 3, nodes, 3, WISHES, spares, arrays=arrays, grows=True)
     upgrades = seed % UPGRADES_EVERY == 1
     arrays = seed % ARRAYS_EVERY == 0 and not upgrades
     drains = seed // 2 % DRAINS_EVERY in (1, 3) and not upgrades

@@ -33,6 +33,8 @@ VACANT = RosterMember(0, "")
 
 FIRST_LEVEL = 1
 """The feature level of clusters whose genesis names none."""
+REPLICATED_SINCE = 4
+"""The feature level from which on a genesis may say that its cluster is replicated."""
 
 
 class Formats(msgspec.Struct, frozen=True):
@@ -69,6 +71,14 @@ class Genesis(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: Origin | None = None
     level: int = FIRST_LEVEL
     """The feature level with which the cluster begins."""
+    replicated: bool = False
+    """True if one scheduler, too, works by the rules of several, so that others may enter beside
+    it, and leave it alone again."""
+
+    @property
+    def alone(self) -> bool:
+        """True if its one scheduler leads by rules of its own, for ever."""
+        return len(self.schedulers) == 1 and not self.replicated
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +94,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """The time of the entry with which a restored cluster began; 0 for any other cluster."""
     level: int = FIRST_LEVEL
     """The feature level, by which all replicas judge."""
+    replicated: bool = False
+    """True if the genesis says that one scheduler, too, works by the rules of several."""
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -110,6 +122,8 @@ def check(genesis: Genesis) -> None:
     numbers = [member.number for member in genesis.schedulers]
     if not 1 <= len(numbers) <= SCHEDULERS_MAX or len(set(numbers)) != len(numbers):
         raise BadRequest(f"a genesis names 1 to {SCHEDULERS_MAX} different schedulers")
+    if genesis.replicated and genesis.level < REPLICATED_SINCE:
+        raise BadRequest(f"one scheduler is a replica from feature level {REPLICATED_SINCE} on")
     if min(genesis.limits) < 1:
         raise BadRequest(f"a limit is 0: {genesis.limits}")
     if size(genesis) > GENESIS_BYTES_MAX:
@@ -125,4 +139,5 @@ def first_config(genesis: Genesis) -> ClusterConfig:
         genesis.formats,
         genesis.accounts,
         level=genesis.level,
+        replicated=genesis.replicated,
     )

@@ -11,11 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.mesh.log.entry import Entry, RosterBlob
-from stoker.mesh.log.genesis import SCHEDULERS_MAX, VACANT, RosterMember
+from stoker.mesh.log.genesis import (
+    SCHEDULERS_MAX,
+    VACANT,
+    ClusterConfig,
+    Genesis,
+    RosterMember,
+)
 
 Members = tuple[RosterMember, ...]
 KEPT_MIN = 2
-"""So many schedulers stay: one alone has no others to pledge to it, and leads by other rules."""
+"""So many schedulers stay in a cluster that is not replicated: one alone leads there by rules of
+its own."""
+
+
+def kept_min(cluster: Genesis | ClusterConfig | None) -> int:
+    """Return how many schedulers a cluster keeps, which its genesis decides."""
+    return 1 if cluster is not None and cluster.replicated else KEPT_MIN
 
 
 def present(members: Members) -> Iterator[RosterMember]:
@@ -36,10 +48,11 @@ def of(entry: Entry) -> RosterBlob | None:
     return None
 
 
-def following(members: Members, entry: Entry) -> Members:
+def following(members: Members, entry: Entry, kept: int = KEPT_MIN) -> Members:
     """Return the roster behind an entry; the same one if the entry changes nothing."""
     change = of(entry)
-    return members if change is None or defect(members, change) else changed(members, change)
+    may_not_be = change is None or defect(members, change, kept)
+    return members if change is None or may_not_be else changed(members, change)
 
 
 def changed(members: Members, change: RosterBlob) -> Members:
@@ -49,28 +62,28 @@ def changed(members: Members, change: RosterBlob) -> Members:
     return tuple(filled)
 
 
-def defect(members: Members, change: RosterBlob) -> str:
-    """Return why a change of this roster may not be; empty if it may."""
+def defect(members: Members, change: RosterBlob, kept: int = KEPT_MIN) -> str:
+    """Return why a change of this roster, of which so many stay, may not be; empty if it may."""
     if not 0 <= change.place < SCHEDULERS_MAX:
         return f"a roster has {SCHEDULERS_MAX} places"
     here = members[change.place] if change.place < len(members) else VACANT
     if change.member == VACANT:
-        return _no_leave(members, here)
-    return _no_entry(members, here, change.member)
+        return _no_leave(members, here, kept)
+    return _no_entry(members, here, change.member, kept)
 
 
-def _no_leave(members: Members, here: RosterMember) -> str:
+def _no_leave(members: Members, here: RosterMember, kept: int) -> str:
     if here == VACANT:
         return "no scheduler has this place"
-    if len([*present(members)]) <= KEPT_MIN:
-        return f"a cluster of several schedulers keeps {KEPT_MIN}"
+    if len([*present(members)]) <= kept:
+        return f"a cluster of several schedulers keeps {kept}"
     return ""
 
 
-def _no_entry(members: Members, here: RosterMember, new: RosterMember) -> str:
+def _no_entry(members: Members, here: RosterMember, new: RosterMember, kept: int) -> str:
     if here != VACANT:
         return "another scheduler has this place: it has to leave before, by an entry of its own"
-    if len([*present(members)]) < KEPT_MIN:
+    if len([*present(members)]) < kept:
         return "one scheduler alone takes no other one beside it"
     for each in present(members):
         if new.number == each.number or new.public_key == each.public_key:

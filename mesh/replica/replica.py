@@ -77,7 +77,7 @@ class Replica:
         self._outbox = outbox = Outbox()
         self._outage = LogOutage(settings.seed)
         roster = Roster(open_key, settings.genesis.schedulers, settings.roster)
-        several = len(settings.genesis.schedulers) > 1
+        several = not settings.genesis.alone
         supports = settings.supports
         self.tail = self._tail = tail = HeldTail(state, roster, keeps=several, supports=supports)
         place = max(0, roster.place(settings.leader, state))

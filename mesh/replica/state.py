@@ -364,7 +364,8 @@ class ReplicaState:
     def _change_roster(self, step: EntryStep) -> None:
         """Take the roster behind this entry; a change that may not be does nothing anywhere."""
         config = self._configured()
-        schedulers = roster_change.following(config.schedulers, step.entry)
+        kept = roster_change.kept_min(config)
+        schedulers = roster_change.following(config.schedulers, step.entry, kept)
         if schedulers is config.schedulers:
             self.refuse("roster")
         else:

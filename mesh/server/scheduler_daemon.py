@@ -103,7 +103,7 @@ class SchedulerDaemon:
         self.figures = FiguresFile(self.folder.path, time.time_ns())
         self.genesis = scheduler_options.read_genesis(options.state, self.cluster)
         self.number = member_number(self.identity.public)
-        several = len(self.genesis.schedulers) > 1
+        several = not self.genesis.alone
         self.held = self._held_entries() if several else None
         self.replica = self._replica()
         self.tasks = CriticalTasks()

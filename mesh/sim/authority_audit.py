@@ -55,13 +55,13 @@ class AuthorityAudit:
         violated: Callable[[str], None],
         timeline: Timeline,
         schedulers: list[AuditedScheduler],
-        count: int,
+        several: bool,
         book: RosterBook,
     ) -> None:
         self._violated = violated
         self._timeline = timeline
         self._schedulers = schedulers
-        self._count = count
+        self._several = several
         self._book = book
         self._votes: dict[int, dict[int, Vote]] = {}
         """The last vote of each voter for each candidate."""
@@ -137,7 +137,7 @@ class AuthorityAudit:
 
     def acts(self, scheduler: AuditedScheduler, what: str) -> None:
         """Note an act for which a majority's unexpired votes are needed, and no other's."""
-        if self._count == 1:
+        if not self._several:
             return
         since, number, voters = scheduler.clock.boot() - PLEDGE_NS, scheduler.number, 0
         here = self._book.after(scheduler.replica.tail.end.hash)
@@ -175,12 +175,12 @@ class AuthorityAudit:
                 self._violated(f"{scheduler.name} repairs an entry that nobody appended")
             return
         self._origins.setdefault(digest, scheduler.number)
-        if self._count > 1 and owner_place(entry.term) != scheduler.number - 1:
+        if self._several and owner_place(entry.term) != scheduler.number - 1:
             self._violated(f"{scheduler.name} appends in term {entry.term} of another")
         at = (entry.term, entry.prev_index + 1)
-        if self._count > 1 and self._made.setdefault(at, digest) != digest:
+        if self._several and self._made.setdefault(at, digest) != digest:
             self._violated(f"{scheduler.name} makes two entries {at[1]} of term {at[0]}")
-        if self._count > 1 and scheduler.disk.promised < entry.term:
+        if self._several and scheduler.disk.promised < entry.term:
             self._violated(f"{scheduler.name} appends in term {entry.term} before it promised it")
 
     def applied(self, who: str, entry: Entry, digest: bytes) -> None:
@@ -188,7 +188,7 @@ class AuthorityAudit:
         if digest not in self._origins:
             index = entry.prev_index + 1
             self._violated(f"{who} applies entry {index}, which no scheduler has appended")
-        if entry.term > self._term and self._count > 1:
+        if entry.term > self._term and self._several:
             here = self._book.after(entry.prev_hash)
             voters = sum((voter, entry.term) in self._pledged for voter in here)
             if voters < self._book.majority(entry.prev_hash):

@@ -16,7 +16,9 @@ Numbers = frozenset[int]
 class RosterBook:
     """The rosters as numbers of schedulers, each of which has its place one below its number."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, kept: int = 2) -> None:
+        self._kept = kept
+        """The number of schedulers that stay, whoever leaves."""
         self._after: dict[bytes, Numbers] = {entries.NO_HASH: frozenset(range(1, count + 1))}
         self.smallest = self.largest = count
         """The fewest and the most schedulers that any roster had."""
@@ -27,7 +29,7 @@ class RosterBook:
         numbers = self.after(entry.prev_hash)
         for blob in entry.blobs:
             if isinstance(blob, RosterBlob):
-                numbers = _changed(numbers, blob)
+                numbers = self._changed(numbers, blob)
                 break
         self._after[opened.hash] = numbers
         self.smallest = min(self.smallest, len(numbers))
@@ -41,9 +43,9 @@ class RosterBook:
         """Return how many of them are a majority."""
         return len(self.after(digest)) // 2 + 1
 
-
-def _changed(numbers: Numbers, change: RosterBlob) -> Numbers:
-    here = change.place + 1
-    if change.member.number == here:
-        return numbers | {here}
-    return numbers - {here} if change.member.number == 0 and len(numbers) > 2 else numbers
+    def _changed(self, numbers: Numbers, change: RosterBlob) -> Numbers:
+        here = change.place + 1
+        if change.member.number == here:
+            return numbers | {here}
+        leaves = change.member.number == 0 and len(numbers) > self._kept
+        return numbers - {here} if leaves else numbers

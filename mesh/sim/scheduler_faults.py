@@ -40,8 +40,16 @@ class SchedulerFaults:
     """The faults of these schedulers, of which there are several."""
 
     def __init__(
-        self, around: Surroundings, schedulers: list[SchedulerProcess], until_ns: int
+        self,
+        around: Surroundings,
+        schedulers: list[SchedulerProcess],
+        until_ns: int,
+        *,
+        few: bool = False,
     ) -> None:
+        """`few`: the roster may have less than three, so that nobody may lose all memory: there
+        may be no others who know enough of what it said."""
+        self._few = few
         self._around = around
         self._until_ns = until_ns
         self._schedulers = schedulers
@@ -49,6 +57,10 @@ class SchedulerFaults:
 
     def kinds(self) -> dict[str, Callable[[], None]]:
         """Return what makes each kind of fault."""
+        every = self._every_kind()
+        return {n: make for n, make in every.items() if not (self._few and n == "memory_lost")}
+
+    def _every_kind(self) -> dict[str, Callable[[], None]]:
         return {
             "several_restart": self._restart_several,
             "leader_deposed": self._depose,

@@ -116,7 +116,7 @@ class SchedulerProcess(SimProcess):
         """The number of effects after which the process dies, if it is to die in a batch."""
         self._to_node = to_node
         self._known_tail = 0
-        self._alone = len(genesis.schedulers) == 1
+        self._alone = genesis.alone
         self.supports = BUILD
         """The feature levels of the build with which it starts next."""
         self.roster: tuple[RosterMember, ...] = ()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log import roster_change
 from stoker.mesh.replica import events
 from stoker.mesh.sim.ambush import Ambush
 from stoker.mesh.sim.authority_audit import AuditedScheduler, AuthorityAudit
@@ -29,7 +30,8 @@ Said = tuple[AuditedScheduler, int, int, wire.Message]
 
 
 class SchedulerWatch:
-    """The auditors of `count` schedulers, and the traps of their faults."""
+    """The auditors of schedulers, of which `count` are in the genesis, and the traps of their
+    faults. `replicated` is as the genesis says it."""
 
     def __init__(
         self,
@@ -38,18 +40,21 @@ class SchedulerWatch:
         stream: ModelStream,
         count: int,
         opened: OpenedEntries,
+        *,
+        replicated: bool = False,
     ) -> None:
         self.ambush = Ambush()
         self._schedulers: list[AuditedScheduler] = []
         violated = log.violated
-        self.book = book = RosterBook(count)
-        self.authority = AuthorityAudit(violated, timeline, self._schedulers, count, book)
+        several = count > 1 or replicated
+        self.book = book = RosterBook(count, 1 if replicated else roster_change.KEPT_MIN)
+        self.authority = AuthorityAudit(violated, timeline, self._schedulers, several, book)
         self.durability = DurabilityAudit(violated, log, self._schedulers, book, opened)
         self.leases = LeaseAudit(violated, log, timeline)
         self.reads = ReadAudit(violated, log)
         self._stream = stream
         self._opened = opened
-        self._several = count > 1
+        self._several = several
         self._timeline = timeline
         self._said: Said | None = None
         """The message that was looked at last. What goes to several is looked at once: within one

@@ -49,6 +49,8 @@ class Roster:
         self._digest = b""
         self._digested_of: Members | None = None
         self._changes: list[_Change] = []
+        self._kept = roster_change.KEPT_MIN
+        """The number of schedulers that stay by the genesis that is held."""
         self._settled: Members = ()
         """The roster of the founded configuration `_settled_of`, with no change held."""
         self._settled_of: ClusterConfig | None = None
@@ -83,9 +85,18 @@ class Roster:
         index = entry.prev_index + 1
         self.dropped(index)
         genesis, before = entries.genesis_of(entry), self.members(state)
-        behind = genesis.schedulers if genesis else roster_change.following(before, entry)
+        if genesis is not None:
+            self._kept = roster_change.kept_min(genesis)
+            behind = genesis.schedulers
+        else:
+            behind = roster_change.following(before, entry, self._kept_min(state))
         if behind is not before:
             self._changes.append(_Change(index, behind))
+
+    def _kept_min(self, state: ReplicaState) -> int:
+        """Return how many schedulers stay, as the genesis says, which may be held and not applied
+        yet."""
+        return roster_change.kept_min(state.config) if state.is_founded else self._kept
 
     def dropped(self, index: int) -> None:
         """Note that the entries from `index` on are held no more."""

@@ -16,6 +16,7 @@ from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.roster import Roster
 from stoker.mesh.replica.peers.quorum import Quorum
+from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire.peer_messages import Message, Witnessed, WitnessRequest
 
 AGAIN_NS = 1_000_000_000
@@ -47,6 +48,8 @@ class Applicants:
         self._send = send
         self._keys: Mapping[int, Checks | None] | None = None
         self._question = random.Random(f"applicants {seed}").getrandbits(48)
+        self.requested: frozenset[int] = frozenset()
+        """The servers outside the roster that were requested last to pledge."""
         self._asked_ns = 0
         self._ends = (-1, -1)
         """The end of the leader's chain at the question before last and at the last; -1 before."""
@@ -90,6 +93,27 @@ class Applicants:
         """Return those outside the roster that are there."""
         there = {each for each, told in self._told.items() if now_ns - told[0] < HEARD_NS}
         return frozenset(there & self._outside())
+
+    def pledging(self, now_ns: int, *, leads: bool) -> frozenset[int]:
+        """Return those whose pledges a leader requests before they are in the roster, and note
+        them: beside one scheduler a second one is half of the next majority, which must have
+        pledged when the change is held. They are there, and have read the log.
+        """
+        one = leads and len(self._quorum.numbers) == 1
+        ready = (each for each in self.answering(now_ns) if self._told[each][2])
+        self.requested = frozenset(ready) if one else frozenset()
+        return self.requested
+
+    def voter_key(self, number: int, state: ReplicaState) -> Checks | None:
+        """Return the verifier of a scheduler of the roster, or of a server outside it that was
+        requested to pledge."""
+        outside = self.key(number) if number in self.requested else None
+        return self._roster.key(number, state) or outside
+
+    @property
+    def known(self) -> frozenset[int]:
+        """The servers that were named, in the roster or not."""
+        return frozenset(self._keys or ())
 
     def lack(self, number: int, now: Instant) -> str:
         """Return why one of them does not enter yet; empty if it may, and where nobody was named

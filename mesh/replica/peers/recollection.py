@@ -44,7 +44,10 @@ class Recollection:
         word: DurableWord,
         outbox: Outbox,
         send: Callable[[int, Message], None],
+        known: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
+        """`known`: the servers that this host knows, who are asked where the roster has nobody
+        else: it may be that of a genesis with one scheduler, beside which others have entered."""
         self._roster = roster
         self._state = state
         self._own = own
@@ -56,6 +59,7 @@ class Recollection:
         self._word = word
         self._outbox = outbox
         self._send = send
+        self._known = known
         self._next_ns: int | None = None
         self._answers: dict[int, Recalled] = {}
 
@@ -70,7 +74,7 @@ class Recollection:
             self._next_ns = now.boot_ns + SILENT_NS
         if now.boot_ns >= self._next_ns:
             self._next_ns = now.boot_ns + AGAIN_NS
-            for each in self._others():
+            for each in sorted(self._others() or self._known() - {self._own}):
                 self._send(each, RecallRequest(self._number))
 
     def requested(self, sender: int, message: RecallRequest, now: Instant) -> None:

@@ -3,7 +3,7 @@
 
 Without I/O. Owns two rules: a candidate reads, fetches and repairs before its TERM entry, so that
 nothing that a majority held is lost; and a replica acknowledges entries to the leader of the newest
-term that it promised, and to no other. With one scheduler nothing here is used.
+term that it promised, and to no other. With one scheduler that is alone nothing here is used.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReplicaPeers:
         read_envelope: ReadEnvelope = wire.read_envelope,
     ) -> None:
         self.number = settings.leader
-        self.alone = len(settings.genesis.schedulers) == 1
+        self.alone = settings.genesis.alone
         self.quorum = quorum = Quorum(lambda: roster.members(state))
         self.voter = Voter(settings.cluster, self.number, settings.promised)
         self.floor = VoteFloor(settings.vote_floor, tail, outbox)
@@ -149,6 +149,7 @@ class ReplicaPeers:
             word=self._word,
             outbox=self._outbox,
             send=self.send,
+            known=lambda: self.applicants.known,
         )
 
     def _make_fetches(self) -> ChainFetches:
@@ -307,6 +308,8 @@ class ReplicaPeers:
         self._leadership.role = "pledging"
         self._outbox.count("campaigns")
         self._request_pledges(now)
+        if self.quorum.majority == 1:
+            self._win(now)
 
     def _request_pledges(self, now: Instant) -> None:
         term, stamp_ns = self.pledges.term, now.boot_ns
@@ -316,11 +319,12 @@ class ReplicaPeers:
         index = self._state.index
         confirmed = index, self._tail.hash_at(index) or b""
         chain = (*self._tail.end.rank, self._state.level)
-        self.broadcast(PledgeRequest(term, stamp_ns, self._leadership.leads, *confirmed, *chain))
+        leads = self._leadership.leads
+        beside = self.applicants.pledging(now.boot_ns, leads=leads)
+        self.broadcast(PledgeRequest(term, stamp_ns, leads, *confirmed, *chain), beside)
 
     def _pledge_to_itself(self, now: Instant) -> None:
-        """Add the own pledge; a candidate does so last, so that a try that fails changes nothing
-        here."""
+        """Add the own pledge, as the last one, so that a try that fails changes nothing here."""
         own = self._grant(self.number, self.pledges.term, now.boot_ns, now)
         if isinstance(own, Pledge):
             self.pledges.take(own, b"", now.boot_ns, early=self.voter.is_early(now.boot_ns))
@@ -364,7 +368,7 @@ class ReplicaPeers:
             self._told(sender, message.index, message.hash, now)
 
     def _promised(self, sender: int, message: Promised, now: Instant) -> None:
-        key = self._roster.key(sender, self._state)
+        key = self.applicants.voter_key(sender, self._state)
         try:
             pledge = wire.read_pledge(message.pledge)
         except StokerError:
@@ -376,19 +380,27 @@ class ReplicaPeers:
         if not good or not self.pledges.take(pledge, *taken, early=message.early):
             self._outbox.count("pledge_refused")
             return
+        if sender in self.applicants.requested:  # it counts from the change on
+            return
         self.ranges.said(sender, FeatureRange(message.oldest, message.newest))
         end = ChainPlace(message.end_term, message.end_index, message.end_hash)
         self.pledges.names_end(sender, end)
         self._read_indexes.look(now)
         if self._leadership.role == "pledging" and self.pledges.count == self.quorum.majority - 1:
-            self._pledge_to_itself(now)
-            if self.pledges.hold(now.boot_ns):
-                self._candidacy.won()
-                self._leadership.role = "reading"
-                self._actions.read_log(again=True)
+            self._win(now)
         self._count_held(sender, pledge.term, message.end_index, message.end_hash, now)
 
+    def _win(self, now: Instant) -> None:
+        """Pledge to itself as the last one of a majority, and read the log."""
+        self._pledge_to_itself(now)
+        if self.pledges.hold(now.boot_ns):
+            self._candidacy.won()
+            self._leadership.role = "reading"
+            self._actions.read_log(again=True)
+
     def _not_pledged(self, sender: int, message: NotPledged, now: Instant) -> None:
+        if self.applicants.voter_key(sender, self._state) is None:
+            return
         self._newest = max(self._newest, message.term)
         if self._leadership.leads and message.term > self.pledges.term and not message.wait_ns:
             # The voter promised a term in which nobody came to lead, and follows no older one.
@@ -555,6 +567,14 @@ class ReplicaPeers:
         if held and held[-1][0] > self._tail.end.index:
             last = entries.unseal(0, held[-1][1]).entry
             self.floor.forget((last.term, last.prev_index + 1))
+        self._remember_vote()
+
+    def _remember_vote(self) -> None:
+        """Know that the last vote was its own, if so: all pledges to others were over by then."""
+        promised, alone = self.voter.promised, self.quorum.numbers == {self.number}
+        is_own = not promised or self._roster.owner(promised, self._state) == self.number
+        if is_own and alone and not self.floor.is_unknown:
+            self.voter.voted_for_itself()
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -569,9 +589,9 @@ class ReplicaPeers:
             return
         self._handlers[type(message)](sender, message, now)
 
-    def broadcast(self, message: Message) -> None:
-        """Send a message to every other scheduler of the roster."""
-        for number in sorted(self.quorum.numbers - {self.number}):
+    def broadcast(self, message: Message, beside: frozenset[int] = frozenset()) -> None:
+        """Send a message to every other scheduler of the roster, and to those beside it."""
+        for number in sorted((self.quorum.numbers | beside) - {self.number}):
             self.send(number, message)
 
     def send(self, to: int, message: Message) -> None:

@@ -56,7 +56,8 @@ class RosterProposals:
     def _refusal(self, change: RosterBlob, now: Instant) -> str:
         """Return why a change of the roster is not proposed; empty if it is."""
         members = self._roster.members(self._state)
-        if why := roster_change.defect(members, change):
+        kept = roster_change.kept_min(self._state.config)
+        if why := roster_change.defect(members, change, kept):
             return why
         if change.member != VACANT and (why := self._applicants.lack(change.member.number, now)):
             return f"{why}: it enters once it has read the log"

@@ -25,9 +25,14 @@ READERS_SAY = (
     wire.WitnessRequest,
     wire.Witnessed,
     wire.RecallRequest,
+    wire.Recalled,
+    wire.Promised,
+    wire.NotPledged,
 )
-"""The messages that a server outside the roster may send. With the last one it asks what it may
-have said, while it was in, before it lost its memory."""
+"""The messages that a server outside the roster may send. It asks what it may have said, while it
+was in, before it lost its memory. It answers one that has forgotten who is in, and that counts whom
+the longest chain names. And it answers a single leader that requests the pledge which it needs from
+the entry on that takes this server in; `ReplicaPeers` passes over all that was not requested."""
 
 
 class SenderCheck:

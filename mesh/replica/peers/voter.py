@@ -3,7 +3,8 @@
 
 Without I/O; `now_ns` is CLOCK_BOOTTIME. Owns three rules: a voter pledges to another scheduler only
 after its last pledge ran out or its holder has resigned, never for an older term than it promised,
-and not at all for one pledge after its start, since it has forgotten to whom it pledged.
+and not at all for one pledge after its start, since it has forgotten to whom it pledged; then to
+itself alone if its disk says that its last vote was its own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ class Voter:
         """Return the time until this vote is free for a candidate; 0 if it is."""
         if self._free_ns is None:  # the first look of this process
             self._free_ns = now_ns + PLEDGE_NS + DRIFT_NS
+            self._kept_ns = self._free_ns  # a holder may have set the process before this one free
         return 0 if candidate == self._holder else max(0, self._free_ns - now_ns)
+
+    def voted_for_itself(self) -> None:
+        """Know that the process before this one voted last for its own scheduler, or never."""
+        self._holder = self._number
 
     def grant(
         self, candidate: int, term: int, stamp_ns: int, roster: bytes, now_ns: int

@@ -27,9 +27,9 @@ class RosterWork(Work):
         super().__init__(token, (), sum(encoded_size(each) for each in (blob, *self.says)) + 16)
 
     def blobs(self, fates: list[Fate], state: ReplicaState) -> list[Blob]:
-        config = state.config
-        possible = config is not None and not roster_change.defect(config.schedulers, self.blob)
-        return [*self.says, self.blob] if possible else []
+        kept = roster_change.kept_min(state.config)
+        why = roster_change.defect(state.schedulers, self.blob, kept)
+        return [] if state.config is None or why else [*self.says, self.blob]
 
     def answer(self, fates: list[Fate], applied: Applied, state: ReplicaState) -> Any:
         members = state.config.schedulers if state.config is not None else ()

@@ -69,8 +69,10 @@ class Stage:
         spares: int = 0,
         level: int = BUILD.newest,
         supports: FeatureRange = BUILD,
+        grows: bool = False,
     ) -> None:
-        shape = Shape(schedulers, schedulers, nodes, 0, 0, spares)
+        servers = schedulers + spares if grows else schedulers
+        shape = Shape(schedulers, servers, nodes, 0, 0, spares, grows=grows)
         self.world = World(seed, shape, faults=False, story=True, level=level, supports=supports)
         self.timeline = self.world.timeline
         self.schedulers, self.nodes = self.world.schedulers, self.world.nodes

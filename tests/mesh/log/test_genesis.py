@@ -10,7 +10,7 @@ import pytest
 
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
-from stoker.mesh.log import entry, genesis
+from stoker.mesh.log import entry, genesis, roster_change
 from stoker.mesh.log.entry import AccountBlob, GenesisBlob, LimitsBlob
 from stoker.mesh.log.genesis import RosterMember
 from stoker.mesh.log.model_log import ModelLog
@@ -252,3 +252,17 @@ def test_a_genesis_of_the_first_level_has_the_bytes_of_one_that_names_none() -> 
     first = msgspec.structs.replace(plain, level=1)
     assert b"level" not in msgspec.json.encode(first) and b"level" in msgspec.json.encode(plain)
     assert genesis.first_config(first).level == 1
+
+
+def test_one_scheduler_is_a_replica_from_the_level_on_that_knows_it() -> None:
+    public = "U" + "A" * 55
+    made = new_cluster.founding(CLUSTER, public, LIMITS, {})
+    assert made.alone
+    replicated = msgspec.structs.replace(made, replicated=True)
+    genesis.check(replicated)
+    assert not replicated.alone and genesis.first_config(replicated).replicated
+    assert (roster_change.kept_min(replicated), roster_change.kept_min(made)) == (1, 2)
+    assert genesis.digest(replicated) != genesis.digest(made)
+    older = genesis.REPLICATED_SINCE - 1
+    with pytest.raises(BadRequest, match="from feature level 4 on"):
+        genesis.check(msgspec.structs.replace(replicated, level=older))

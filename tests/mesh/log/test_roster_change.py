@@ -59,6 +59,21 @@ def test_of_two_changes_in_one_entry_the_first_counts() -> None:
     assert behind(THREE, RosterBlob(3, D), RosterBlob(0, VACANT)) == (*THREE, D)
 
 
+def test_a_replicated_cluster_keeps_one_and_grows_from_one() -> None:
+    kept, members = 1, (A,)
+    for change in (
+        *(RosterBlob(1, B), RosterBlob(2, C), RosterBlob(0, VACANT), RosterBlob(2, VACANT)),
+        RosterBlob(3, D),
+    ):
+        assert not roster_change.defect(members, change, kept)
+        after = roster_change.changed(members, change)
+        assert all(one & other for one in majorities(members) for other in majorities(after))
+        members = after
+    assert members == (VACANT, B, VACANT, D)
+    assert "keeps 1" in roster_change.defect((A,), RosterBlob(0, VACANT), kept)
+    assert roster_change.kept_min(None) == roster_change.KEPT_MIN == 2
+
+
 @pytest.mark.parametrize(
     ("members", "change", "why"),
     [

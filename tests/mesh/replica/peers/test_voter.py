@@ -113,3 +113,12 @@ def test_a_majority_with_an_early_pledge_shows_nothing_from_before_it() -> None:
     assert made.take(Pledge("cluster", 1, 4, 4, 10 * NS), b"", 10 * NS)
     assert made.take(Pledge("cluster", 2, 4, 4, 10 * NS), b"", 10 * NS)
     assert made.others_ns == 10 * NS - PLEDGE_NS
+
+
+def test_a_voter_that_voted_last_for_itself_abstains_from_others_alone() -> None:
+    made = Voter("cluster", 1, 9)
+    made.voted_for_itself()
+    assert made.wait_ns(1, 0) == 0 and made.wait_ns(2, 0) > PLEDGE_NS
+    assert isinstance(made.grant(2, 10, 0, b"", 1), NotPledged)
+    assert isinstance(made.grant(1, 17, 0, b"", 1), Pledge)
+    assert made.is_early(1), "another one may have resigned to the process before this one"
