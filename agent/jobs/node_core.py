@@ -208,6 +208,9 @@ class NodeCore:
         self._connected = False
 
     def _on_greeted(self, event: steps.Greeted, now_s: float, effects: list[Effect]) -> None:
+        if self._is_past(event.term, effects):
+            self._hello.failed(now_s)
+            return
         self._hello.done(now_s)
         self._greeted = True
         self._wanted.want(now_s)
@@ -386,7 +389,18 @@ class NodeCore:
     # --- the outcomes -------------------------------------------------------------------------
 
     def _committed(self, event: steps.Committed, now_s: float, effects: list[Effect]) -> None:
+        if self._is_past(event.term, effects):  # it may not know the attempts at all
+            self._outcomes.refused(event.number, "", now_s)
+            return
         self._attempts.reap(self._outcomes.committed(event.number), effects)
+
+    def _is_past(self, term: int, effects: list[Effect]) -> bool:
+        """Return True for an answer that must not count, since a later leader was obeyed here."""
+        if not self._chain.is_past(term):
+            return False
+        self.counters["answer_of_earlier_term"] += 1
+        effects.append(steps.LogNote(f"an answer of term {term} does not count any more"))
+        return True
 
     def _not_committed(
         self, event: steps.NotCommitted, now_s: float, effects: list[Effect]

@@ -37,9 +37,10 @@ class MeshDown(_Value, frozen=True):
 
 
 class Greeted(_Value, frozen=True):
-    """The scheduler committed this report."""
+    """The scheduler committed this report; `term` is that of the leader, 0 if it does not tell."""
 
     report: NodeReport
+    term: int = 0
 
 
 class NotGreeted(_Value, frozen=True):
@@ -182,9 +183,11 @@ class Faulted(_Value, frozen=True):
 
 
 class Committed(_Value, frozen=True):
-    """The log has every outcome of the SendOutcomes with this number."""
+    """The log has every outcome of the SendOutcomes with this number, as the leader of `term` says;
+    0 if it does not tell."""
 
     number: int
+    term: int = 0
 
 
 class NotCommitted(_Value, frozen=True):

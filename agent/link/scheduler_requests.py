@@ -55,7 +55,8 @@ class SchedulerRequests:
         except StokerError as error:
             self._post(steps.NotGreeted(error.message))
             return
-        self._post(steps.Greeted(report) if reply.ok else steps.NotGreeted(reply.message))
+        greeted = steps.Greeted(report, reply.term)
+        self._post(greeted if reply.ok else steps.NotGreeted(reply.message))
 
     async def _tell(self, tell: steps.SendOutcomes) -> None:
         try:
@@ -64,7 +65,7 @@ class SchedulerRequests:
             self._post(steps.NotCommitted(tell.number, error.message))
             return
         if reply.ok:
-            self._post(steps.Committed(tell.number))
+            self._post(steps.Committed(tell.number, reply.term))
         else:
             self._post(steps.NotCommitted(tell.number, reply.message, reply.code))
 

@@ -356,7 +356,7 @@ class NodeProcess(SimProcess):
     def _say_hello(self, effect: steps.SayHello) -> None:
         def then(value: Any) -> steps.Event:
             if isinstance(value, NodeReply) and value.ok:
-                return steps.Greeted(effect.report)
+                return steps.Greeted(effect.report, value.term)
             return steps.NotGreeted(value.message)
 
         report = effect.report
@@ -379,9 +379,9 @@ class NodeProcess(SimProcess):
 
         def then(value: Any) -> steps.Event:
             if isinstance(value, NodeReply) and value.ok:
-                for each in outcomes:
+                for each in outcomes if not self._chain.is_past(value.term) else ():
                     self.around.audit.acknowledged_outcome(each)
-                return steps.Committed(number)
+                return steps.Committed(number, value.term)
             return steps.NotCommitted(number, value.message, value.code)
 
         late = steps.NotCommitted(number, "late")

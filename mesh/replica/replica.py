@@ -379,7 +379,7 @@ class Replica:
                 self._read_past_orphans()
             return
         if self.role != "reading":
-            if gap:
+            if gap or self._tail.misses_beginning:
                 self._peers.gap(now)
             return
         if not self._peers.alone:

@@ -120,9 +120,18 @@ class AuthorityAudit:
     def _counted_on(self, voter: int) -> int:
         """Return the newest term for which a majority voted, this one among them."""
         terms = [term for each, term in self._pledged if each == voter]
-        counts = {term: sum(each == term for _, each in self._pledged) for term in terms}
+        counts = {
+            term: sum(each == term and self._is_kept(who, term) for who, each in self._pledged)
+            for term in terms
+        }
         majority = self._book.largest // 2 + 1
         return max((term for term, count in counts.items() if count >= majority), default=0)
+
+    def _is_kept(self, voter: int, term: int) -> bool:
+        """True if this vote came to something: a candidate that dies between its own vote and its
+        disk has never voted, and whatever stood on that vote has not happened."""
+        on_disk = self._schedulers[voter - 1].disk.promised
+        return max(self._told.get(voter, 0), on_disk) >= term
 
     def told(self, scheduler: AuditedScheduler, term: int) -> None:
         """Note that another hears which term this scheduler follows; its disk must say so, too."""

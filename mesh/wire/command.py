@@ -100,6 +100,8 @@ class NodeReply(Record, frozen=True):
     ok: bool
     code: str = ""
     message: str = ""
+    term: int = 0
+    """The term of the leader that says so; 0: it does not tell."""
 
 
 Sealable = NodeCommand | DesiredState
@@ -250,6 +252,11 @@ class CommandChain:
         except BadRequest as error:
             return _refusal(error)
         return _foreign(self, command) or command
+
+    def is_past(self, term: int) -> bool:
+        """Return True for the answer of a leader of an earlier term, whose log may lack what a
+        later one has decided; it may not know, since its clock stood still."""
+        return 0 < term < self.position.term
 
     def is_behind(self, at: Position) -> bool:
         """Return True if the leader has sent commands up to `at` and this node lacks some."""

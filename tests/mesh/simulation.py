@@ -389,7 +389,7 @@ class World:
                 assert promised == value.job, f"{token[1]}: job {promised}, then {value.job}"
         elif self.happens(self.faults.message_lost):
             return
-        elif token[0] == "hello" and value == NodeReply(True):
+        elif token[0] == "hello" and isinstance(value, NodeReply) and value.ok:
             self.nodes[token[1]].hello_done = True
         elif token[0] == "range" and isinstance(value, bytes):
             self.post("desired", token[1], value)

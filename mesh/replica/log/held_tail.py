@@ -148,6 +148,12 @@ class HeldTail:
             chosen.append(held.data)
         return tuple(chosen), False
 
+    @property
+    def misses_beginning(self) -> bool:
+        """True if nothing is held, and what was read begins no cluster: the log has lost its
+        beginning, and no later entry looks like a gap to whoever has none before it."""
+        return self._keeps and not self.is_founded and self._state.seen > 0
+
     # --- judgement --------------------------------------------------------------------------------
 
     def offer(self, seq: int, data: bytes, opened: Opened, *, own: bool = False) -> str:

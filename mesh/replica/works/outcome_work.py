@@ -77,7 +77,7 @@ class OutcomeWork(Work):
             self._count("outcome_unknown", unknown)
         # A rejected outcome would be rejected again, so the node must not repeat it.
         wrong = [fate.rejected for fate in fates if fate.rejected and not fate.rejected.benign]
-        return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]))
+        return NodeReply(True, message="; ".join(r.text() for r in wrong[:8]), term=state.term)
 
 
 def _ended(outcome: nouns.Outcome) -> bool:

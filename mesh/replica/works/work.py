@@ -314,7 +314,7 @@ class HelloWork(Work):
         wrong = [fate.rejected for fate in fates if fate.rejected and not _no_matter(fate.rejected)]
         if wrong:
             return NodeReply(False, "refused", "; ".join(r.text() for r in wrong[:8]))
-        return NodeReply(True)
+        return NodeReply(True, term=state.term)
 
 
 class EvictWork(Work):

@@ -137,9 +137,9 @@ class World:
                 return steps.MeshUp()
             case ["mesh", "down"]:
                 return steps.MeshDown()
-            case ["greeted"]:
+            case ["greeted", *term]:
                 assert self.report
-                return steps.Greeted(self.report)
+                return steps.Greeted(self.report, int(term[0]) if term else 0)
             case ["not-greeted"]:
                 return steps.NotGreeted("nobody there")
             case ["not-answered"]:
@@ -165,6 +165,8 @@ class World:
                 return self.spawner(has)
             case ["committed", *number]:
                 return steps.Committed(int(number[0]) if number else self.number)
+            case ["committed-in", term]:
+                return steps.Committed(self.number, int(term))
             case ["not-committed", *code]:
                 return steps.NotCommitted(self.number, "no", code[0] if code else "")
             case ["wait", seconds]:

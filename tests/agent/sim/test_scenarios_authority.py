@@ -294,3 +294,35 @@ def test_a_leader_whose_clock_stood_still_thaws_nothing() -> None:
     stage.until(lambda: len(stage.programs) > 1, "the start of the job at another node")
     stage.pass_time(1)
     assert stage.violations == [], "the job does not run twice"
+
+
+PAST_ANSWERS = Mutant(
+    "past-answers", "stoker.mesh.wire.command", "CommandChain.is_past",
+    "return 0 < term < self.position.term", "return False",
+    "a node takes no answer of a leader of an earlier term than it has obeyed",
+)  # fmt: skip
+
+
+@scenario(
+    26,
+    "A node that obeyed a later leader goes on reporting an end which one whose clock stood still"
+    " took for that of an attempt nobody knows.",
+    PAST_ANSWERS,
+)
+def test_a_leader_whose_clock_stood_still_drops_no_end_of_a_job() -> None:
+    stage = Stage()
+    stopped = stage.ready()
+    others = stage.others(stopped)
+    stage.pass_time(1)  # nothing is left to append
+    stage.cut(stopped.name, *(each.name for each in others))
+    stopped.pause(clock=False)
+    stage.leader(but=stopped)
+    stage.submit("job", run_s=1, to=others)
+    stage.until(lambda: stage.runs("job"), "the start of the job")
+    stage.mute(stage.node.name, others)
+    stage.until(lambda: not stage.node.spawner.running, "the end of the program")
+    stopped.go_on()
+    stage.pass_time(1)
+    stage.mend()
+    assert stage.comes(lambda: stage.end("job") == "succeeded"), "the end of the job is recorded"
+    assert stage.violations == [] and stage.halts == []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from stoker.mesh.replica.events import PeerMessage
+from stoker.mesh.sim.scheduler_faults import told_to_begin_again
 from stoker.mesh.sim.timeline import SECOND
 from stoker.mesh.wire.peer_messages import SnapshotPart, read_envelope
 from tests.agent.sim.mutants.planting import Mutant
@@ -352,6 +353,39 @@ def test_the_log_loses_entries_that_every_snapshot_has() -> None:
         scheduler.start()
     stage.submit("next")
     assert stage.comes(lambda: stage.end("next") == "succeeded"), "work goes on"
+    assert stage.violations == [] and stage.halts == []
+
+
+NO_BEGINNING = Mutant(
+    "no-beginning", REPLICA, "Replica._log_end",
+    "if gap or self._tail.misses_beginning:", "if gap:",
+    "a follower that has nothing asks for what the log has lost of its beginning",
+)  # fmt: skip
+
+
+@scenario(
+    18,
+    "A scheduler that has nothing, and reads a log that has lost its beginning, gets the state of"
+    " its leader.",
+    NO_BEGINNING,
+)
+def test_the_log_loses_its_beginning_that_a_scheduler_lacks() -> None:
+    stage = Stage()
+    leader = stage.ready()
+    for number in range(200):
+        stage.submit(f"job-{number}", run_s=0.1)
+        stage.pass_time(0.2)
+        if all(each.disk.files for each in stage.schedulers):
+            break
+    stage.pass_time(2)
+    empty, away = stage.others(leader)
+    away.crash()
+    empty.take_event(told_to_begin_again(leader, empty))
+    stage.lose_entries(stage.world.stream.last)
+    leader.crash()
+    leader.start()
+    stage.submit("next")
+    assert stage.comes(lambda: stage.end("next") == "succeeded"), "it is part of a majority"
     assert stage.violations == [] and stage.halts == []
 
 

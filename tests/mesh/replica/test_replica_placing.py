@@ -72,7 +72,7 @@ def test_a_snapshot_keeps_what_placed_an_attempt(bench: Bench) -> None:
 def test_each_attempt_of_a_job_has_a_placing_of_its_own(bench: Bench) -> None:
     bench.submit("s", retries=1)
     first = bench.key(1)
-    assert reports(bench, first, "failed") == NodeReply(True)
+    assert reports(bench, first, "failed") == NodeReply(True, term=1)
     bench.tick(10)
     second = bench.key(1, 2)
     assert second.placing not in (0, first.placing)
@@ -85,10 +85,10 @@ def test_an_outcome_of_another_placing_is_answered_counted_and_changes_nothing(
 ) -> None:
     bench.submit("s")
     before, last = bench.replica.state.digest(), bench.log.last
-    assert reports(bench, other(bench.key(1)), state) == NodeReply(True)
+    assert reports(bench, other(bench.key(1)), state) == NodeReply(True, term=1)
     assert (bench.replica.state.digest(), bench.log.last) == (before, last)
     assert bench.replica.counters["outcome_unknown"] == 1
-    assert reports(bench, bench.key(1), "succeeded") == NodeReply(True)
+    assert reports(bench, bench.key(1), "succeeded") == NodeReply(True, term=1)
     assert bench.replica.state.book.get(1).state == "succeeded"
     assert bench.replica.counters["outcome_unknown"] == 1
 

@@ -73,7 +73,7 @@ def test_from_submit_to_end(bench: Bench) -> None:
     bench.outcome(1, "running")
     assert bench.replica.state.book.get(1).started_ns == bench.now
     reply = bench.outcome(1, "failed", exit_code=3, usage=Usage(1, 2, 3, 4))
-    assert reply == NodeReply(True)
+    assert reply == NodeReply(True, term=1)
     done = bench.replica.state.book.get(1)
     assert (done.state, done.exit_code, done.reason) == ("failed", 3, "exit code 3")
     assert done.usage == Usage(1, 2, 3, 4)
@@ -111,8 +111,8 @@ def test_the_nodes_words_are_kept(bench: Bench, reason: str) -> None:
 def test_the_same_outcome_twice_is_one(bench: Bench) -> None:
     bench.submit("s")
     for _ in range(3):
-        assert bench.outcome(1, "running") == NodeReply(True)
-        assert bench.outcome(1, "succeeded", exit_code=0) == NodeReply(True)
+        assert bench.outcome(1, "running") == NodeReply(True, term=1)
+        assert bench.outcome(1, "succeeded", exit_code=0) == NodeReply(True, term=1)
     assert bench.replica.state.book.get(1).state == "succeeded"
     assert bench.replica.state.core.check() == ""
 
@@ -520,7 +520,7 @@ def test_a_full_disk_refuses_submits_and_nothing_else(bench: Bench) -> None:
 def test_a_repeated_hello_appends_nothing(bench: Bench) -> None:
     last = bench.log.last
     bench.feed(events.NodeReported("again", bench.replica.state.book.nodes["n1"]))
-    assert bench.replies["again"] == NodeReply(True)
+    assert bench.replies["again"] == NodeReply(True, term=1)
     assert bench.log.last == last
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from stoker.agent.sim.world import World
 from stoker.mesh.log import entry as entries
+from stoker.mesh.log.held_entries import FORGOTTEN
 from stoker.mesh.sim.scheduler_process import SchedulerProcess
 from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.mesh.wire.term_owner import next_term
@@ -51,6 +52,30 @@ def test_a_vote_in_the_term_of_another_is_noticed(world: World) -> None:
     term = next_term(leader.disk.promised, leader.number % 3)
     world.around.watch.authority.voted(leader, leader.number, term)
     assert f"pledges term {term} to scheduler {leader.number}" in found(world)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_voter_that_forgot_may_not_forget_what_a_majority_stored(
+    world: World, is_stored: bool
+) -> None:
+    authority, candidate = world.around.watch.authority, leader_of(world)
+    voter = follower_of(world)
+    for each in world.schedulers:
+        each.crash()
+    world.timeline.run(world.timeline.now + 2 * SECOND + 2 * MS)
+    before = voter.disk.promised
+    term = next_term(before, candidate.number - 1)
+    for each in (candidate, voter):
+        authority.voted(each, candidate.number, term)
+    voter.disk.promised = term
+    authority.told(voter, term)
+    if is_stored:  # else the candidate has died before its own vote was on its disk
+        candidate.disk.promised = term
+    voter.disk.floor, voter.disk.promised = FORGOTTEN, before
+    authority.began(voter, 0)
+    authority.told(voter, before)
+    expected = [f"{voter.name} follows term {before} after term {term}"] if is_stored else []
+    assert world.audit.violations == expected
 
 
 def test_an_act_without_pledges_is_noticed(world: World) -> None:
