@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from stoker.native.errors import BadRequest, Corrupt, NotFound
+from stoker.scheduler.array_ends import EndsImage
 from stoker.scheduler.departures import Departure, Departures
 from stoker.scheduler.followed_ranges import RangeImage
 from stoker.scheduler.gang_ports import GangPorts
@@ -181,6 +182,7 @@ class _Image(msgspec.Struct, array_like=True, frozen=True):
     graces: list[tuple[int, float]] = []
     arrays: list[ArrayImage] = []
     ranges: list[RangeImage] = []
+    ends: list[EndsImage] = []
 
 
 _specs = msgspec.msgpack.Decoder(JobSpec)
@@ -365,11 +367,13 @@ class Book:
             return None
         place = job - array.first
         image, state = array.image, array.state(place)
-        reason = IN_ITS_ARRAY
-        if state != "pending":
-            reason = array.why if state == "cancelled" and array.why else NOT_KEPT
-        spec = array.spec_at(place)
-        return Job(job, image.owner, spec, image.submitted_ns, state, reason)
+        found = Job(job, image.owner, array.spec_at(place), image.submitted_ns, state, IN_ITS_ARRAY)
+        if (end := array.ends.at(place)) is not None:
+            found.reason = f"{end.reason}; {TIMES_NOT_KEPT}"
+            found.exit_code, found.signal = end.exit_code, end.signal
+        elif state != "pending":
+            found.reason = array.why if state == "cancelled" and array.why else NOT_KEPT
+        return found
 
     def removed(self, user: str | None) -> dict[int, str]:
         """Return jobs removed by request, of one user or of all, with the message for each."""
@@ -528,10 +532,10 @@ class Book:
         evicted = sorted(self.evicted.items())
         marks = (drained, cordoned, removed, evicted, list(self.departures))
         moves = (sorted(self.moves.items()), sorted(self.graces.items()))
-        arrays, ranges = self.arrays.images(), self.arrays.ranges.images()
-        # No book below feature level 3 has any of these, and none below level 4 the last.
-        told = (*moves, arrays) if arrays or ranges else moves if any(moves) else ()
-        told = (*told, ranges) if ranges else told
+        # No book below feature level 3 has any of these, and none below level 4 the last two.
+        told = [*moves, self.arrays.images(), self.arrays.ranges.images(), self.arrays.ends()]
+        while told and not told[-1] and (len(told) > 2 or not any(moves)):
+            told.pop()
         return _encoder.encode((FORMAT, nodes, last, rows_of, *names, *marks, *told))
 
     @classmethod
@@ -544,7 +548,7 @@ class Book:
         if image.format != FORMAT:
             raise Corrupt(f"the job book has format {image.format}, this version reads {FORMAT}")
         book = cls(cluster)
-        book.arrays = JobArrays(image.arrays, image.ranges)
+        book.arrays = JobArrays(image.arrays, image.ranges, image.ends)
         names: dict[str, str] = {}  # one string per user, not one per job
         owners: dict[Owner, Owner] = {}
         for raw in image.rows:
@@ -580,6 +584,7 @@ class Book:
 
 
 IN_ITS_ARRAY = "its turn in its array has not come"
+TIMES_NOT_KEPT = "its node and times are no longer kept"
 NOT_KEPT = "only its end is known: its record is no longer kept"
 _ARRAY32 = b"\xdd"
 """The msgpack marker of an array with a length of four bytes."""

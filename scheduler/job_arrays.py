@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from stoker.scheduler.array_ends import ArrayEnd, ArrayEnds, EndsImage
 from stoker.scheduler.array_indexes import ArrayIndexes
 from stoker.scheduler.followed_ranges import FollowedRanges, RangeImage
 from stoker.scheduler.nouns import ENDED, JobSpec, JobState, Owner
@@ -73,6 +74,8 @@ class JobArray:
         was placed."""
         self.why = image.why
         """The reason why its newest cancelled jobs never had their turn."""
+        self.ends = ArrayEnds(len(self.states))
+        """The ends of its jobs, from feature level 4 on."""
         self.kept = 0
         """The number of its jobs that have a record."""
         self._counts = [self.states.count(code) for code in range(len(STATES) + 1)]
@@ -195,7 +198,10 @@ class JobArrays:
     """The arrays of a book, by the numbers of their first jobs."""
 
     def __init__(
-        self, images: Iterable[ArrayImage] = (), ranges: Iterable[RangeImage] = ()
+        self,
+        images: Iterable[ArrayImage] = (),
+        ranges: Iterable[RangeImage] = (),
+        ends: Iterable[EndsImage] = (),
     ) -> None:
         self.ranges = FollowedRanges(ranges)
         """The arrays that jobs follow as a whole, whether they have one record or not."""
@@ -208,6 +214,9 @@ class JobArrays:
         self._over_jobs = 0
         for image in images:
             self.add(JobArray(image))
+        for each in ends:
+            array = self._of[each.first]
+            array.ends = ArrayEnds(array.size, each)
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -223,6 +232,15 @@ class JobArrays:
     def images(self) -> list[ArrayImage]:
         """Return what a snapshot has of them."""
         return [array.image_now() for array in self]
+
+    def ends(self) -> list[EndsImage]:
+        """Return what a snapshot has of the ends that are kept."""
+        return [array.ends.image(array.first) for array in self if array.ends]
+
+    def note_end(self, job: int, end: ArrayEnd) -> None:
+        """Keep how a job of an array ended."""
+        if self._of and (array := self.of(job)) is not None:
+            array.ends.note(job - array.first, end)
 
     def add(self, array: JobArray) -> None:
         """Add an array."""

@@ -11,10 +11,14 @@ from stoker.mesh.log.entry import ArrayBlob, ArrayCancelBlob, RangeEndBlob
 from stoker.mesh.replica import followed_jobs
 from stoker.mesh.replica.entry_step import EntryStep
 from stoker.native.errors import Corrupt
+from stoker.scheduler.array_ends import ArrayEnd
 from stoker.scheduler.book import Book, Job
 from stoker.scheduler.effects import StateChanged
 from stoker.scheduler.job_arrays import ArrayImage
 from stoker.scheduler.reasons import Reason, sentence
+
+ENDS_SINCE = 4
+"""The first feature level at which arrays keep how their jobs ended, beside their states."""
 
 
 def submitted(book: Book, effect: StateChanged, step: EntryStep) -> Job:
@@ -45,6 +49,14 @@ def take(book: Book, blob: ArrayBlob | ArrayCancelBlob | RangeEndBlob, step: Ent
         step.arrays[blob.command] = blob
         return
     step.applied.changed += book.arrays.cancel(blob.first, blob.low, blob.high, blob.reason)
+
+
+def end(book: Book, record: Job, level: int) -> None:
+    """Encode the record of a job that is over, and keep how it ended in its array."""
+    if level >= ENDS_SINCE:
+        why = ArrayEnd(record.reason, record.exit_code, record.signal)
+        book.arrays.note_end(record.job, why)
+    book.end(record)
 
 
 def doomed(book: Book, effect: StateChanged, step: EntryStep) -> None:

@@ -434,7 +434,7 @@ class ReplicaState:
         elif outcome is not None:  # else the figures belong to an earlier attempt
             record.exit_code, record.signal = outcome.exit_code, outcome.signal
             record.usage = outcome.usage
-        self.book.end(record)
+        array_steps.end(self.book, record, self.level)
 
     def _note_ranks(self, step: EntryStep, effects: list[Effect]) -> None:
         """Record what this entry says of single ranks; most of it changes no job."""

@@ -160,7 +160,7 @@ def test_ends_that_were_forgotten_still_count(signer: Identity) -> None:
     assert array is not None
     assert array.counts() == {"succeeded": SIZE - SIZE // 10, "failed": SIZE // 10}
     assert len(book) <= 48 and book.get(10).state == "failed"
-    assert "only its end is known" in book.get(10).reason
+    assert book.get(10).reason == "exit code 1; its node and times are no longer kept"
     bench.feed(events.Remove("rm", [*dict(book.newest(None, kept=True))], [], "removed", "alice"))
     assert not book.arrays, "nobody asks about it any more"
 
@@ -206,6 +206,24 @@ def test_an_array_whose_queue_is_gone_is_cancelled(signer: Identity) -> None:
     ended(bench, 1)
     assert states(bench, 1, 4) == {"succeeded": 1, "cancelled": 3}
     assert bench.replica.role == "leading"
+
+
+def test_a_forgotten_end_keeps_its_exit_code_and_reason(signer: Identity) -> None:
+    """Below level 4 snapshots have nothing of them, as older builds write none."""
+    bench = bench_of(signer)
+    submit(bench, "array", "1-300")
+    ended(bench, 1, "failed")
+    before = bench.replica.state.book.get(1)
+    bench.feed(events.Remove("gone", [1], [], "", "alice"))
+    found = bench.replica.state.book.get(1)
+    assert (found.state, found.exit_code, found.started_ns) == ("failed", 1, None)
+    assert found.reason == f"{before.reason}; its node and times are no longer kept"
+    restored = ReplicaState.restore(bench.replica.state.snapshot())
+    assert restored.book.get(1) == found and restored.digest() == bench.replica.state.digest()
+    old = bench_of(signer, level=3)
+    submit(old, "array", "1-300")
+    ended(old, 1, "failed")
+    assert not old.replica.state.book.arrays.ends()
 
 
 @pytest.mark.parametrize("seed", range(12))
