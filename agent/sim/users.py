@@ -26,9 +26,10 @@ from stoker.mesh.sim.scheduler_process import (
 )
 from stoker.mesh.sim.timeline import MS, SECOND
 from stoker.mesh.sim.timeouts import Timeouts
-from stoker.native.errors import StokerError
+from stoker.native.errors import BadRequest, StokerError
 from stoker.scheduler.array_indexes import ArrayIndexes, Run
 from stoker.scheduler.book import Job
+from stoker.scheduler.followed_ranges import JobRange
 from stoker.scheduler.job_arrays import ArrayPart
 from stoker.scheduler.nouns import JobSpec, Owner
 
@@ -49,6 +50,8 @@ READS, READS_EACH, READ_GAP_MS = 8, 4, 12
 """A user reads so many times, each time so often in a row, with at most so many ms in between."""
 ARRAYS_EVERY = 4
 """One of so many short requests is an array, where there are arrays."""
+FOLLOWS_EVERY = 2
+"""One of so many requests for one job follows the newest array of its user, if there is one."""
 PREEMPTIBLE_EVERY = 2
 """One of so many jobs is preemptible, where nodes are drained: a drain may move it."""
 GPU_MILLI = (250, 500, 1000, 1000, 1000, 2000)
@@ -85,6 +88,8 @@ class SimUser:
         self._numbers = 0
         self._known: int | None = None
         """The job of which this user was told last."""
+        self._array: JobRange | None = None
+        """The array of which this user was told last."""
         self._open: dict[int, Wish] = {}
         self._timeouts = Timeouts(around.timeline, ANSWER_NS, self._open, self._too_late)
 
@@ -113,7 +118,8 @@ class SimUser:
 
     def _submit(self, wish: Wish) -> None:
         self.unanswered.add(wish.key)
-        self._send(wish)
+        follows = _follows(wish, self._array) if self._array is not None else {}
+        self._send(wish._replace(spec=msgspec.structs.replace(wish.spec, **follows)))
 
     def _send(self, wish: Wish) -> None:
         self._numbers += 1
@@ -156,11 +162,16 @@ class SimUser:
     def _take(self, answered: SchedulerAnswer) -> None:
         wish = self._open.get(answered.number)
         value = answered.value
-        if wish is None or (isinstance(value, StokerError) and len(self.schedulers) > 1):
+        is_never = isinstance(value, BadRequest) and wish is not None and _names_array(wish.spec)
+        if wish is None or (
+            isinstance(value, StokerError) and len(self.schedulers) > 1 and not is_never
+        ):
             return
         del self._open[answered.number]
         if isinstance(value, Job):
             self._told(wish, value)
+        elif is_never:  # the array has ended otherwise than this job wants
+            self.unanswered.discard(wish.key)
         else:
             self._send_again(wish)
 
@@ -169,6 +180,8 @@ class SimUser:
         named = array_key(wish.key, 0) if wish.indexes else wish.key
         self._around.audit.acknowledged_job(named, job.job)
         self._audit.told_job(named, job.job)
+        if wish.indexes:
+            self._array = JobRange(job.job, wish.indexes.size)
         for place in range(1, wish.indexes.size):
             self._audit.told_job(array_key(wish.key, place), job.job + place)
         self._known = job.job
@@ -217,6 +230,19 @@ def _spec(chance: random.Random, key: str, failed: int, *, may_be_long: bool) ->
         tasks=tasks,
         tasks_per_node=per_node,
     )
+
+
+def _follows(wish: Wish, array: JobRange) -> dict[str, tuple[int, ...]]:
+    """Return how a request follows an array; empty for most. No chance is drawn for it."""
+    draw = zlib.crc32(wish.key.encode()) // 4096
+    if wish.indexes or draw % FOLLOWS_EVERY:
+        return {}
+    how = ("after_any", "after_any", "after", "after_fail")[draw // FOLLOWS_EVERY % 4]
+    return {how: (array.number,)}
+
+
+def _names_array(spec: JobSpec) -> bool:
+    return bool(spec.after or spec.after_any or spec.after_fail)
 
 
 def _indexes(key: str, spec: JobSpec) -> ArrayIndexes:

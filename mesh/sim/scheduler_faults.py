@@ -34,6 +34,9 @@ Pair = tuple[str, str]
 SHORT_MS = 500
 EARLY_NS = 5 * SECOND
 """A scheduler that goes down before this moment stays down for longer."""
+OF_THREE = ("memory_lost", "voter_forgets")
+"""The kinds after which a roster of two cannot go on: what only its two schedulers had acknowledged
+is forgotten by one. Nor can a majority of two find that one of them differs."""
 
 
 class SchedulerFaults:
@@ -47,8 +50,7 @@ class SchedulerFaults:
         *,
         few: bool = False,
     ) -> None:
-        """`few`: the roster may have less than three, so that nobody may lose all memory: there
-        may be no others who know enough of what it said."""
+        """`few`: the roster may have less than three, and is spared the kinds OF_THREE."""
         self._few = few
         self._around = around
         self._until_ns = until_ns
@@ -58,7 +60,7 @@ class SchedulerFaults:
     def kinds(self) -> dict[str, Callable[[], None]]:
         """Return what makes each kind of fault."""
         every = self._every_kind()
-        return {n: make for n, make in every.items() if not (self._few and n == "memory_lost")}
+        return {n: make for n, make in every.items() if not (self._few and n in OF_THREE)}
 
     def _every_kind(self) -> dict[str, Callable[[], None]]:
         return {
