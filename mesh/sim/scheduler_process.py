@@ -41,6 +41,7 @@ WAKE_NS = MS // 2
 APPEND_NS = 2 * SECOND
 READ_NS = 5 * SECOND
 HAND_OVER_NS = SECOND
+AGAIN_NS = 5 * SECOND
 END_MS = 50
 """A process that has handed over ends within this time."""
 DISK_NS = (2 * MS, 30 * MS)
@@ -239,6 +240,13 @@ class SchedulerProcess(SimProcess):
     def _end(self, start: int) -> None:
         if start == self.starts and self.alive and not self.paused:
             self.crash()
+            self.around.timeline.after(AGAIN_NS, self._start_if_ended, self.starts)
+
+    def _start_if_ended(self, start: int) -> None:
+        """Start again as a supervisor does: a process that stood still when it was to end may end
+        long after whoever stopped it has looked."""
+        if start == self.starts and not self.alive:
+            self.start()
 
     def pause(self, *, clock: bool) -> None:
         """Stop the process; `clock` is true if its clock goes on."""
