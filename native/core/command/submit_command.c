@@ -56,7 +56,7 @@ uint16_t sk_submit_ok(const struct sk_submit *submit, struct sk_why *why)
 }
 
 /* A job that ended otherwise than wanted is refused, so that nothing waits for what cannot come.
- * Of a range only who counts it knows that. */
+ * Whoever counts a range knows that of it, and the core does not. */
 static uint16_t after_ok(const struct sk_core *core, const struct sk_request *request, uint32_t n,
 			 struct sk_why *why)
 {
