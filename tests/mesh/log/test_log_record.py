@@ -140,6 +140,7 @@ async def test_a_vanished_stream_is_refused_and_never_made_again(node: Node) -> 
     assert exit_code(node) == 3
     assert "the log's stream is gone, and every accepted job with it" in node.log()
     assert "Exception ignored" not in node.log()  # its connections were closed before its loop was
+    assert exit_code(node) == 3, "a refused start records nothing that lets the next one begin"
     (node.folder / "scheduler" / "log").unlink()  # with both lost, nothing is proposed
     assert exit_code(node) == 3
     assert not stream.exists()
