@@ -52,6 +52,21 @@ static __always_inline __u64 job_of_request(struct request *request)
 	return job_of_typed_task(task);
 }
 
+static __always_inline bool forget(__u64 key)
+{
+	if (bpf_map_delete_elem(&requests, &key))
+		return false;
+	__sync_fetch_and_add(&requests_in_flight, -1);
+	return true;
+}
+
+/* Forget a request whose end can no longer be told. */
+static __always_inline void lose(__u64 key)
+{
+	if (requests_in_flight && forget(key))
+		count_lost(SK_PRODUCER_REQUEST);
+}
+
 static __always_inline int request_began(struct request *request)
 {
 	__u64 key = (__u64)request;
@@ -68,12 +83,6 @@ static __always_inline int request_began(struct request *request)
 	else
 		__sync_fetch_and_add(&requests_in_flight, 1);
 	return 0;
-}
-
-static __always_inline void forget(__u64 key)
-{
-	if (!bpf_map_delete_elem(&requests, &key))
-		__sync_fetch_and_add(&requests_in_flight, -1);
 }
 
 static __always_inline int request_ended(struct request *request)
@@ -94,9 +103,11 @@ static __always_inline int request_ended(struct request *request)
 	return 0;
 }
 
+/* A request is made once: if one is in flight in the same memory, its end was missed. */
 SEC("raw_tp/block_io_start")
 int on_request_start(__u64 *ctx)
 {
+	lose(ctx[0]);
 	return request_began((struct request *)ctx[0]);
 }
 
@@ -124,11 +135,11 @@ int on_request_complete(__u64 *ctx)
 	return request_ended(request);
 }
 
-/* A request that was merged into another one ends nowhere else. */
+/* A request that was merged into another one ends nowhere else, and the other one's length and
+ * bytes do not tell its own. */
 SEC("raw_tp/block_rq_merge")
 int on_request_merge(__u64 *ctx)
 {
-	if (requests_in_flight)
-		forget(ctx[0]);
+	lose(ctx[0]);
 	return 0;
 }
