@@ -7,18 +7,17 @@ between two pages, so that its row counts all of its jobs that are listed.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Iterator
-from operator import itemgetter
-from typing import Final
+from typing import Final, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import cluster_views, explanation, job_views
+from stoker.mesh.server.listed_jobs import STATES, WholeArray, listed
 from stoker.mesh.wire import schema
-from stoker.scheduler.job_arrays import JobArray
+from stoker.scheduler.book import Job
 from stoker.scheduler.nouns import JobState
 
 ROWS_AT_ONCE: Final = 200
@@ -27,12 +26,6 @@ JOBS_AT_ONCE: Final = 4096
 """A page looks at no further job or array once it has looked at so many jobs."""
 WAITS_TOLD: Final = 64
 """The rows of a page whose reason to wait is told; each is a question to the core."""
-STATES: Final[tuple[JobState, ...]] = (
-    "running", "starting", "stopping", "pending",
-    "failed", "timeout", "lost", "cancelled", "succeeded",
-)  # fmt: skip
-"""The states in the order in which one of them stands for a whole array: what goes on comes before
-what is over, and what went wrong before what did not."""
 
 
 class _Array:
@@ -61,36 +54,16 @@ class _Array:
         return self._oldest.get("pending")
 
 
-class _WholeArray:
-    """An array that the book has as one, of which all jobs are selected; those in some states
-    count."""
-
-    def __init__(self, array: JobArray, states: tuple[JobState, ...]) -> None:
-        self.first, self.last = array.first, array.last
-        self._array = array
-        counts = array.counts().items()
-        self.states = Counter({state: n for state, n in counts if not states or state in states})
-
-    def counts(self) -> dict[str, int]:
-        """Return how many are in each state, in the order of STATES."""
-        return {state: self.states[state] for state in STATES if state in self.states}
-
-    def shown(self) -> int:
-        """Return the job whose row stands for the array."""
-        return self._array.oldest(next(state for state in STATES if state in self.states))
-
-    def waiting(self) -> int | None:
-        """Return the oldest job that waits, if one does."""
-        return self._array.oldest("pending") if "pending" in self.states else None
-
-
 class _Page:
     """The rows so far, and what they take of the bounds."""
 
     def __init__(self, replica: Replica, most: int) -> None:
         self._replica, self._most = replica, min(most, ROWS_AT_ONCE)
-        self.rows: list[schema.JobView] = []
+        self.rows: list[msgspec.Raw] = []
+        """The rows as they are sent, so that each is encoded once."""
         self._size = self._told = 0
+        self._ahead: dict[int, schema.JobView] = {}
+        """One job that waits in it of each array: the others differ in number and index alone."""
 
     def is_full(self) -> bool:
         """Return True if there is no room for a further row."""
@@ -98,19 +71,36 @@ class _Page:
 
     def add(self, job: int, waiting: int | None, states: dict[str, int] | None = None) -> None:
         """Append the row of a job, or of the array whose jobs are in these states."""
-        book = self._replica.state.book
-        view = job_views.job_view(self._replica, book.get(job), short=True)
+        view = self._view(job)
         if states is not None and view.array is not None:
             view = replace(view, array=replace(view.array, states=states, waiting=waiting))
         if waiting is not None and self._told < WAITS_TOLD and self._replica.role == "leading":
             self._told += 1
-            record = book.get(waiting)
-            why = explanation.why_it_waits(self._replica, record, self._replica.real_ns)
-            view = replace(view, waits=why)
-        self._size += len(schema.encode(view))
-        self.rows.append(view)
+            record, now_ns = self._record(waiting), self._replica.real_ns
+            view = replace(view, waits=explanation.why_it_waits(self._replica, record, now_ns))
+        row = msgspec.Raw(schema.encode(view))
+        self._size += len(row)
+        self.rows.append(row)
 
-    def add_array(self, array: _Array | _WholeArray) -> None:
+    def _view(self, job: int) -> schema.JobView:
+        """Return one job as it is shown."""
+        array = self._replica.state.book.arrays.of(job)
+        if array is None or not array.is_ahead(job):
+            return job_views.job_view(self._replica, self._record(job), short=True)
+        if (view := self._ahead.get(array.first)) is None:
+            view = job_views.job_view(self._replica, self._record(job), short=True)
+            self._ahead[array.first] = view
+        assert view.array is not None
+        index = array.image.indexes.at(job - array.first)
+        return replace(view, job=job, array=replace(view.array, index=index))
+
+    def _record(self, job: int) -> Job:
+        """Return the record of a job; the jobs that its user removed are looked up, not all."""
+        book = self._replica.state.book
+        array = book.arrays.of(job)
+        return book.get(job, array.owner.user if array is not None else None)
+
+    def add_array(self, array: _Array | WholeArray) -> None:
         """Append the row of an array; one of its jobs alone is listed as itself."""
         if not array.states:
             return
@@ -125,7 +115,7 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
     page = _Page(replica, request.limit)
     job, following = 0, None
     array: _Array | None = None
-    for looked, (number, state) in enumerate(_listed(replica, request, scope, me)):
+    for looked, (number, state) in enumerate(listed(book, request, scope, me)):
         if array is not None and number < array.first:
             page.add_array(array)
             array = None
@@ -133,7 +123,7 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
             following = job
             break
         job = number
-        if isinstance(state, _WholeArray):
+        if isinstance(state, WholeArray):
             page.add_array(state)
             continue
         if not chosen(job) or (request.states and state not in request.states):
@@ -147,32 +137,8 @@ def job_list(replica: Replica, request: schema.ListRequest, scope: str | None, m
     if array is not None:
         page.add_array(array)
     position = cluster_views.position(replica)
-    return schema.encode(schema.JobList(jobs=tuple(page.rows), next=following, position=position))
-
-
-def _listed(
-    replica: Replica, request: schema.ListRequest, scope: str | None, me: str
-) -> Iterator[tuple[int, JobState | _WholeArray]]:
-    """Yield (job, state), newest first; for a whole array its first job and the array."""
-    book = replica.state.book
-    wholes = [*_wholes(replica, request, scope, me)] if request.arrays and book.arrays else []
-    single = book.newest(scope, request.before, [(each.first, each.last) for each in wholes])
-    if not wholes:
-        return single
-    others = ((each.first, each) for each in reversed(wholes))
-    return heapq.merge(single, others, key=itemgetter(0), reverse=True)
-
-
-def _wholes(
-    replica: Replica, request: schema.ListRequest, scope: str | None, me: str
-) -> Iterator[_WholeArray]:
-    book = replica.state.book
-    ranges = book.ranges(request.select, scope, me)
-    for each in book.arrays:
-        mine = scope in (None, each.owner.user)
-        older = request.before is None or each.last < request.before
-        if mine and older and any(low <= each.first and each.last <= high for low, high in ranges):
-            yield _WholeArray(each, request.states)
+    rows = cast("tuple[schema.JobView, ...]", tuple(page.rows))
+    return schema.encode(schema.JobList(jobs=rows, next=following, position=position))
 
 
 def _array_of(replica: Replica, job: int) -> _Array | None:
