@@ -18,7 +18,7 @@ import msgspec
 from stoker.mesh.client.kept_telemetry import Told
 from stoker.mesh.recording import blocks
 from stoker.mesh.recording.blocks import Block, Damage, Recorded
-from stoker.mesh.recording.sampler import WINDOWED
+from stoker.mesh.recording.sampler import OF_ARRAYS, WINDOWED
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FILE_BYTES_MAX: Final = 4 << 30
@@ -186,6 +186,7 @@ class RecordingFile:
         """Read every block once: what happened, which nodes, devices and jobs there were, gaps."""
         told: dict[str, list[Told]] = {"events": [], "summaries": []}
         names: dict[str, dict[str, None]] = {"nodes": {}, "devices": {}, "jobs": {}}
+        names[OF_ARRAYS] = names["jobs"]
         gaps: list[Gap] = []
         for each in self._every():
             if each.part in told:

@@ -9,7 +9,7 @@ with its reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -18,16 +18,11 @@ import msgspec
 from stoker.mesh.client.client import Client
 from stoker.mesh.client.kept_telemetry import KindReader, LastRead
 from stoker.mesh.recording.blocks import Recorded
+from stoker.mesh.recording.sampled_jobs import JobReader
 from stoker.mesh.recording.subjects_due import SubjectsDue
-from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import JobView
 from stoker.native.errors import NotFound, StokerError, Unavailable
-from stoker.scheduler.nouns import ENDED
 
-JOBS_MAX: Final = 10_000
-"""The most jobs whose rows are read."""
-JOBS_OF_PAGE: Final = 200
-"""The most jobs of one request; beside those that are not over, so many that are over are kept."""
 RESOLVED_KEPT: Final = 32
 """The most alerts that were resolved and are recorded beside those that fire."""
 DETAILS_KEPT: Final = 64
@@ -42,6 +37,8 @@ EVERY: Final[Mapping[str, int]] = {
 WINDOWED: Final = ("events", "summaries", "readings", "gap")
 """The parts whose rows tell of a moment or a stretch: they replace nothing, and no key repeats
 them."""
+OF_ARRAYS: Final = "array_jobs"
+"""The part with jobs of large arrays, each of which is one row among the jobs."""
 POSITIONS: Final = "positions"
 """The part with how far events and summaries were read; the next recorder of a ring reads on."""
 
@@ -76,6 +73,7 @@ class ClusterSampler:
             "events": KindReader("events", since_s, positions.get("events")),
             "summaries": KindReader("kernels", since_s, positions.get("summaries")),
         }
+        self._job_reader, self._of_arrays = JobReader(client), SampledPart({})
         self._rows: dict[str, dict[str, bytes]] = {}
         self._due = SubjectsDue(details)
         self._samples = self._told = 0
@@ -134,8 +132,11 @@ class ClusterSampler:
         if part in self._rows.get("refused", {}):
             left = {each: row for each, row in self._rows["refused"].items() if each != part}
             cleared = SampledPart(left)
-        return [*(self._changed("refused", cleared) if cleared else ()),
+        made = [*(self._changed("refused", cleared) if cleared else ()),
                 *self._changed(part, read)]  # fmt: skip
+        if part == "jobs" and (self._of_arrays.rows or self._rows.get(OF_ARRAYS)):
+            made += self._changed(OF_ARRAYS, self._of_arrays)
+        return made
 
     def _changed(self, part: str, read: SampledPart) -> list[Recorded]:
         first = part not in self._rows
@@ -171,19 +172,12 @@ class ClusterSampler:
         return [Recorded(0, part, rows), *self._changed(POSITIONS, position)]
 
     async def _jobs(self) -> SampledPart:
-        """Read all jobs that are not over, and the newest page of those that are."""
+        """Read the jobs; those of large arrays become a part of their own."""
         self._jobs_due = False
-        rows: dict[str, bytes] = {}
-        running: list[JobView] = []
-        async for page in self._client.pages(schema.ListRequest(limit=JOBS_OF_PAGE)):
-            for job in page.jobs:
-                rows[str(job.job)] = encoded(without_secrets(job))
-                running.append(job)
-            over = all(job.state in ENDED for job in page.jobs)
-            if page.next is None or over or len(rows) >= JOBS_MAX:
-                self._due.jobs(running)
-                return SampledPart(rows, whole=page.next is None)
-        return SampledPart(rows)
+        found = await self._job_reader.read()
+        self._due.jobs(found.singly)
+        self._of_arrays = SampledPart(_rows_of(found.of_arrays), whole=True)
+        return SampledPart(_rows_of(found.rows), whole=found.is_all)
 
     async def _devices(self) -> SampledPart:
         devices = (await self._client.devices()).devices
@@ -262,6 +256,10 @@ def without_secrets(job: JobView) -> JobView:
     if not job.spec.env:
         return job
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, env=None))
+
+
+def _rows_of(jobs: Iterable[JobView]) -> dict[str, bytes]:
+    return {str(job.job): encoded(without_secrets(job)) for job in jobs}
 
 
 def gap(from_ns: int, to_ns: int, why: str) -> Recorded:

@@ -17,6 +17,7 @@ import msgspec
 from stoker.mesh.recording import blocks
 from stoker.mesh.recording.blocks import Recorded
 from stoker.mesh.recording.recording_file import RecordingFile
+from stoker.mesh.recording.sampler import OF_ARRAYS
 
 WORD_LEAST: Final = 4
 """Shorter words of a command, such as `-c`, stand in sentences for other things too."""
@@ -120,7 +121,7 @@ class StandIns:
                     self._of("node", text.rpartition(":")[0])
             elif key == "argv":
                 self._learn_word(text)
-        if part in ("jobs", "job") and isinstance(value, dict):
+        if part in ("jobs", OF_ARRAYS, "job") and isinstance(value, dict):
             self._of("name", value.get("name") or "")
         for row in _processes(value):
             self._of("program", row.get("name") or "")

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from stoker.mesh.recording.recording_file import RecordingFile, State, told_until
+from stoker.mesh.recording.sampler import OF_ARRAYS
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema_alerts import AlertList, AlertView, alert_order
 from stoker.mesh.wire.schema_telemetry import TelemetryList
@@ -38,7 +39,7 @@ NOT_IN_IT: Final = {
     "explain": "no explanation of this job was recorded by this moment",
     "readings": "no readings of this device were recorded in this minute",
     "topology": "the topology of this node was not recorded by this moment",
-    "array": "no job was recorded by this moment",
+    "array": "none recorded by now; of a large array only those that ran or failed",
     "job": "this job was not recorded by this moment",
 }
 DECODED_MAX: Final = 50_000
@@ -186,7 +187,7 @@ class RecordingReplay:
         if "job" in needs:
             about["job"] = self._job(found, rows, subject)
         if "array" in needs:
-            about["array"] = arrays.within(found.jobs, subject)
+            about["array"] = arrays.within(self._singly(found, rows), subject) or None
         if "explain" in needs:
             explained = _job_key(self._wanted.explained, rows)
             about["explain"] = self._one(rows, "explain", explained, schema.ExplainView)
@@ -199,7 +200,8 @@ class RecordingReplay:
     def _job(self, found: Answers, rows: State, subject: str) -> Mapping[str, Any] | None:
         """Return a job as `stoker job -o json` had it, or as the list had it if that is newer."""
         key = _job_key(subject, rows)
-        listed = self._one(rows, "jobs", key, schema.JobView)
+        listed = self._one(rows, OF_ARRAYS, key, schema.JobView)
+        listed = listed or self._one(rows, "jobs", key, schema.JobView)
         whole = self._one(rows, "job", key, schema.JobView)
         if whole is None and listed is not None:
             absent = "its trace was not recorded by this moment"
@@ -207,6 +209,13 @@ class RecordingReplay:
         if whole is None:
             return None
         return views.job_object(whole, found.devices or (), found.nodes or ())
+
+    def _singly(self, found: Answers, rows: State) -> list[schema.JobView] | None:
+        """Return the jobs that have a row of their own; of a large array those are some."""
+        if found.jobs is None:
+            return None
+        alone = [job for job in found.jobs if job.array is None or job.array.states is None]
+        return [*alone, *(self._all(rows, OF_ARRAYS, schema.JobView) or ())]
 
     def _readings(self, found: Answers, subject: str, t_ns: int) -> schema.ReadingsView | None:
         device = device_view.device_of(found, subject)

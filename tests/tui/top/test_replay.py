@@ -12,13 +12,15 @@ import random
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from fakes.sampled_cluster import recorded
-from fakes.top_cluster import NOW, SECOND, SUBJECTS
+from fakes.top_cluster import NOW, SECOND, SUBJECTS, array, array_row
 
 from stoker.mesh.recording import blocks, stand_ins
 from stoker.mesh.recording.blocks import HEADER, Recorded
 from stoker.mesh.recording.recording_file import RecordingFile
+from stoker.mesh.recording.sampler import OF_ARRAYS
 from stoker.native.errors import NotSupported
 from stoker.tui.render import text
 from stoker.tui.top.answers import ServerState
@@ -154,6 +156,19 @@ def test_a_row_of_another_version_is_refused_with_what_to_do() -> None:
     with pytest.raises(NotSupported, match="was made by stoker") as raised:
         shown(stopped(RecordingFile(data, "f.rec"), 0), "cluster")
     assert "\n" not in str(raised.value)
+
+
+def test_a_large_array_is_a_row_and_its_jobs_are_those_that_tell() -> None:
+    row, (_, runs, *_) = array_row(), array()
+    jobs = Recorded(NOW, "jobs", {"12": msgspec.json.encode(row)}, True)
+    telling = Recorded(NOW, OF_ARRAYS, {"12": msgspec.json.encode(runs)}, True)
+    for parts, expected in (((jobs, telling), " 12 "), ((jobs,), "only those that ran")):
+        data = HEADER + blocks.encode(list(parts), key=True)
+        replay = stopped(RecordingFile(data, "f.rec"), 0)
+        listed = [line for line in shown(replay, "jobs") if "11-14" in line]
+        assert len(listed) == 1 and "2 pending" in "".join(listed)
+        assert expected in " ".join(" ".join(shown(replay, "array")).split()) + " "
+    assert RecordingFile(data, "f.rec").jobs == ("12",)
 
 
 @pytest.mark.parametrize("key", ["ctrl+d", "x", "c", "u", "s"])
