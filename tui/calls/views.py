@@ -39,7 +39,8 @@ def part(view: msgspec.Struct) -> dict[str, Any]:
     """A reply inside a list, without the `schema` that the list has."""
     value = msgspec.json.decode(msgspec.json.encode(view))
     assert isinstance(value, dict)
-    return {key: value[key] for key in value if key != "schema"}
+    value.pop("schema", None)
+    return value
 
 
 def job_object(

@@ -6,13 +6,12 @@ Everything heavy is imported inside the verb.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
 from stoker.native.errors import BadRequest
-from stoker.tui.commands.replies import show
+from stoker.tui.commands.replies import call, show
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import tables, text
@@ -56,7 +55,7 @@ def events_command(
     chosen = dict.fromkeys(each for kind in kinds for each in _members(kind))
     if follow and output in WHOLE:
         raise BadRequest(f"-o {output} needs an end, which --follow has not: use -o jsonl")
-    rows = asyncio.run(_events(state, tuple(chosen), since, job, follow=follow, output=output))
+    rows = call(_events(state, tuple(chosen), since, job, follow=follow, output=output))
     if output in WHOLE:
         show(EVENTS, rows, output)
 

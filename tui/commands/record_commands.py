@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.native.errors import BadRequest, Denied, NotFound
-from stoker.tui.commands.replies import show_one
+from stoker.tui.commands.replies import call, show_one
 from stoker.tui.options.quantity import SPAN
 from stoker.tui.options.verb_options import node_option, output_option
 from stoker.tui.render import nouns, tables, text
@@ -52,7 +52,7 @@ def record_command(
         raise BadRequest("--last is about the past and --for about what comes: name one of them")
     _writable(file)
     if for_s is not None:
-        data = asyncio.run(_for(state, for_s, interval))
+        data = call(_for(state, for_s, interval))
     else:
         data = _last(state, LAST_S if last_s is None else last_s)
     if redact:
@@ -69,7 +69,7 @@ def _last(state: str | None, seconds: float) -> bytes:
     folder = recordings.ring_folder(state)
     if folder is not None:
         return recordings.of_ring(folder, seconds, time.time_ns())
-    return asyncio.run(_of_bus(state, seconds))
+    return call(_of_bus(state, seconds))
 
 
 async def _of_bus(state: str | None, seconds: float) -> bytes:

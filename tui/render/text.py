@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TextIO
 
 PAGE = 80
@@ -24,7 +25,10 @@ WRAP_LEAST = 20
 
 def clean(text: object) -> str:
     """The text with every unprintable character replaced by `?`."""
-    return "".join(char if char.isprintable() else "?" for char in str(text))
+    words = str(text)
+    if words.isprintable():  # nearly all are, and tables have many
+        return words
+    return "".join(char if char.isprintable() else "?" for char in words)
 
 
 def cells(text: str) -> int:
@@ -107,6 +111,7 @@ def tell(words: object) -> None:
     click.echo(f"{SAYS}{wrap(said, width, len(SAYS)) if width else said}", err=True)
 
 
+@lru_cache(maxsize=1024)
 def _cell(char: str) -> int:
     import unicodedata
 
@@ -116,6 +121,8 @@ def _cell(char: str) -> int:
 
 
 def _cut(text: str, width: int) -> tuple[str, int]:
+    if text.isascii() and width > 0:
+        return text[: width - 1] + "…", width
     kept, taken = [], 0
     for char in text:
         if taken + _cell(char) > width - 1:
