@@ -231,6 +231,8 @@ def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
     elif record.path(state.agent).exists():
         lines.append("cards are set by stoker; their former limits are on record")
     if found.cards:
+        if all(each.power_w is None for each in found.cards):
+            lines.append("nothing is read for it meanwhile: `stoker devices` shows power and heat")
         lines += terminal.table([HEADS, *map(_row, found.cards)], cut=0, right=range(2, 7))
     lines += [f"{each.id}: {each.refused}" for each in found.cards if each.refused]
     lines += _held(found)

@@ -37,8 +37,10 @@ def load(name: str, environ: Mapping[str, str]) -> SavedContext:
     """Return a named context; NotFound names those that there are."""
     path = _path(name, environ)
     if not path.exists():
-        known = ", ".join(names(environ)) or "none is saved"
-        raise NotFound(f"no context is named {name!r}", hint=f"there are: {known}")
+        known = ", ".join(names(environ))
+        none = "None is saved; `stoker context save NAME` keeps the one in use"
+        hint = f"There are: {known}" if known else none
+        raise NotFound(f"no context is named {name!r}", hint=hint)
     return context.read_saved(path)
 
 

@@ -89,9 +89,9 @@ def check_header(data: bytes, name: str) -> int:
     """Return where the blocks of a file begin; Corrupt or NotSupported names the file."""
     line, found, _ = data[:64].partition(b"\n")
     if not data:
-        raise Corrupt(f"{name} is empty", hint="record again: stoker record -o FILE")
+        raise Corrupt(f"{name} is empty", hint="record again: stoker record FILE")
     if not line.startswith(MAGIC) or not found or not line[len(MAGIC) :].isdigit():
-        raise Corrupt(f"{name} is no recording of stoker", hint="`stoker record -o FILE` makes one")
+        raise Corrupt(f"{name} is no recording of stoker", hint="`stoker record FILE` makes one")
     number = int(line[len(MAGIC) :])
     if number != FORMAT:
         raise NotSupported(

@@ -206,7 +206,9 @@ def test_what_a_user_may_not_do_is_refused_in_words(alice: Walker, mixed: LiveNo
         said = alice.run(command)
         assert alice.code in (1, 2) and said.startswith("stoker: "), (command, said)
         assert "stoker.v1" not in said and "Traceback" not in said, (command, said)
-    assert "control observe" in alice.run("stoker power") and alice.code == 0
+    power = alice.run("stoker power")
+    assert "control observe" in power and alice.code == 0
+    assert "nothing is read for it meanwhile: `stoker devices` shows" in power
     said = alice.run("stoker top alerts --once")
     assert "alerts: only an administrator reads the alerts of a cluster" in said, said
     mixed.stoker("cancel", str(root_s))

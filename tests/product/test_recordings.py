@@ -151,7 +151,7 @@ def test_a_shared_recording_holds_no_name(node: LiveNode, tmp_path: Path) -> Non
     ("content", "words"),
     [
         (b"", b"is empty"),
-        (b"GIF89a", b"is no recording of stoker"),
+        (b"GIF89a", b"is no recording of stoker. `stoker record FILE` makes one"),
         (b"stoker recording 99\n", b"is a recording of format 99"),
         (b"stoker recording 1\nabc", b"cannot be replayed: it is cut off"),
     ],

@@ -61,6 +61,11 @@ def wait_end_told(node: LiveNode, job: int) -> None:
     )
 
 
+def test_nothing_told_is_said_in_words(node: LiveNode) -> None:
+    done = node.stoker("events", "--job", "999999", "--since", "5s")
+    assert b"nothing of that was told in the past 5 s" in done.stderr and not done.stdout
+
+
 def test_a_job_is_found_in_all_streams_after_its_end(node: LiveNode) -> None:
     wait_until(lambda: bool(told(node, "observations")), "an observation is kept")
     job = node.run(str(STOKER.parent / "python"), "-c", KERNELS, gpu_milli=1000, trace="full").job

@@ -55,9 +55,11 @@ def events_command(
     chosen = dict.fromkeys(each for kind in kinds for each in _members(kind))
     if follow and output in WHOLE:
         raise BadRequest(f"-o {output} needs an end, which --follow has not: use -o jsonl")
-    rows = call(_events(state, tuple(chosen), since, job, follow=follow, output=output))
+    rows, told = call(_events(state, tuple(chosen), since, job, follow=follow, output=output))
     if output in WHOLE:
         show(EVENTS, rows, output)
+    elif not told and output in ("table", "wide"):
+        text.tell(f"nothing of that was told in the past {since:g} s; --since looks further back")
 
 
 def _members(kind: str) -> tuple[TelemetryKind, ...]:
@@ -72,26 +74,30 @@ async def _events(
     *,
     follow: bool,
     output: tables.Output,
-) -> list[Row]:
-    """Print what was told, line by line; return it as rows for a form that needs all of them."""
+) -> tuple[list[Row], int]:
+    """Print what was told, line by line; return it as rows for a form that needs all of them, and
+    the number of lines."""
     from stoker.mesh.client.client import Client
     from stoker.tui.calls import telemetry_calls
 
     kept: list[Row] = []
+    lines = 0
     async with Client.open(state) as client:
         async for told in telemetry_calls.told(client, kinds, since_s, follow=follow):
             if told.lost:
                 click.echo(_lost(told), err=True)
+                lines += 1
             elif job is not None and told.row.get("job") != job:
                 continue
             elif output in WHOLE:
                 kept.append(_row(told))
             elif output in ("table", "wide"):
                 text.show(_line(told) + "\n")
+                lines += 1
             else:
                 row = _about(told) if output == "name" else _row(told)
                 text.show(tables.render(EVENTS, [row], output))
-    return kept
+    return kept, lines
 
 
 def _line(told: Told) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stoker.native.errors import NotFound
 from stoker.tui.render import tables, text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from stoker.tui.render.columns import Noun, Row
 
 T = TypeVar("T")
+KNOWN_JOBS = "`stoker jobs --all` lists those that are known to you"
 
 
 def call(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -32,7 +34,12 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
     async def main() -> None:
         returned.append(await coroutine)
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except NotFound as error:
+        if error.hint or not error.message.startswith("there is no job"):
+            raise
+        raise NotFound(error.message, hint=KNOWN_JOBS) from None
     return returned[0]
 
 

@@ -33,7 +33,10 @@ def waste_command(
 
     found = call(waste.waste(state, user, since_s))
     rows = waste.by_user(found.jobs) if by_user else found.jobs
-    show(nouns.WASTE_USERS if by_user else nouns.WASTE, msgspec.to_builtins(rows), output)
+    if rows or output not in ("table", "wide"):
+        show(nouns.WASTE_USERS if by_user else nouns.WASTE, msgspec.to_builtins(rows), output)
+    else:
+        click.echo("no job holds a device" + (", nor did one in that time" if since_s else ""))
     if found.cut:
         click.echo(f"stoker: the newest {waste.JOBS_MAX} jobs were looked at, not all", err=True)
     unknown = sum(each.idle_ns is None for each in found.jobs)

@@ -33,5 +33,7 @@ def test_a_saved_context_is_listed_and_used(node: Any) -> None:
 
 def test_a_wrong_name_is_one_line_with_what_there_is(node: Any) -> None:
     done = stoker(node, "use", "home")
-    assert done.returncode and "no context is named 'home'" in done.stderr
+    assert done.returncode and "no context is named 'home'. None is saved;" in done.stderr
+    assert stoker(node, "save", "lab").returncode == 0
+    assert "There are: lab" in stoker(node, "use", "home").stderr
     assert "Traceback" not in done.stderr

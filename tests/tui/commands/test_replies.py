@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from stoker.native.errors import NotFound
 from stoker.tui.commands import replies
 
 
@@ -24,3 +27,14 @@ def test_the_end_of_the_loop_makes_no_text_of_the_reply() -> None:
         return reply
 
     assert replies.call(requests()) is reply and not reply.texts
+
+
+async def _no_job(hint: str) -> None:
+    raise NotFound("there is no job 7", hint=hint)
+
+
+def test_a_job_that_is_not_there_has_the_command_that_lists_jobs() -> None:
+    with pytest.raises(NotFound, match=r"there is no job 7\. `stoker jobs --all` lists"):
+        replies.call(_no_job(""))
+    with pytest.raises(NotFound, match=r"^there is no job 7\. Look elsewhere$"):
+        replies.call(_no_job("Look elsewhere"))

@@ -67,3 +67,10 @@ def test_a_person_is_told_of_what_is_not_known(run: Any) -> None:
     done = run()
     assert "the device time of 1 job is not known" in done.stderr
     assert "1.00 h" in done.stdout and "67 %" in done.stdout and "there is no job 2" in done.stdout
+
+
+def test_nothing_held_is_said_in_words(run: Any, node: Any) -> None:
+    node.answers["job.list"] = lambda asked: {"jobs": []}
+    assert run().stdout == "no job holds a device\n"
+    assert run("--since", "1h").stdout == "no job holds a device, nor did one in that time\n"
+    assert json.loads(run("-o", "json").stdout)["jobs"] == []
