@@ -63,7 +63,9 @@ def test_one_users_output_takes_room_from_that_user_alone(node: LiveNode, mallor
     assert len(node.output(own)) == 50_000
 
 
-@pytest.mark.parametrize("kind", ["lists", "polite", "subscriptions", "silent"])
+@pytest.mark.parametrize(
+    "kind", ["lists", "polite", "submits", "output", "subscriptions", "silent"]
+)
 def test_another_user_is_served_through_a_flood(
     node: LiveNode, mallory: Mallory, kind: str
 ) -> None:

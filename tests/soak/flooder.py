@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import sys
 import time
@@ -26,7 +27,9 @@ from nats.aio.msg import Msg
 
 from stoker.mesh.identity import certificate
 
-LIST = "stoker.v1.job.list"
+LIST, SUBMIT, LOGS, CANCEL = (
+    f"stoker.v1.job.{verb}" for verb in ("list", "submit", "logs", "cancel")
+)
 CONNECTIONS = 4
 POLITE = 160
 SUBSCRIPTIONS = 60_000
@@ -39,6 +42,8 @@ AT_ONCE = 64
 Connect = Callable[[], Awaitable[Connection]]
 ANSWER_S = 3.0
 """The longest wait of a polite user for an answer; no answer is one of the refusals."""
+TAKEN_S = 60.0
+"""The longest time in which a single request is sent again."""
 ENDED_S = 10
 """The longest wait for the broker to end a connection with too many subscriptions."""
 
@@ -78,15 +83,50 @@ async def lists(connect: Connect, seconds: float) -> Counter[str]:
 
 async def polite(connect: Connect, seconds: float) -> Counter[str]:
     """Many who each wait for their answer before they ask again."""
-    found: Counter[str] = Counter()
+    return await _waiting(await connect(), LIST, {}, seconds)
+
+
+async def submits(connect: Connect, seconds: float) -> Counter[str]:
+    """Many submit jobs of all CPUs, so that one runs and the others wait for it."""
     nc = await connect()
+    job = {"argv": ["sleep", "600"], "cpu_milli": 1000 * (os.cpu_count() or 1)}
+    try:
+        return await _waiting(nc, SUBMIT, job, seconds)
+    finally:
+        await _answer(nc, CANCEL, {"select": "all"})
+
+
+async def output(connect: Connect, seconds: float) -> Counter[str]:
+    """Many read the output of a job from its beginning."""
+    nc = await connect()
+    job = await _answer(nc, SUBMIT, {"argv": ["head", "-c", "200000", "/dev/zero"]})
+    return await _waiting(nc, LOGS, {"job": job["job"], "wait_s": 1.0}, seconds)
+
+
+async def _answer(nc: Connection, subject: str, request: dict[str, Any]) -> Any:
+    """Send one request until it is taken, since a flood before it may still be in the way."""
+    data = json.dumps(request).encode()
+    deadline = time.monotonic() + TAKEN_S
+    while True:
+        answer = json.loads((await nc.request(subject, data, timeout=TAKEN_S)).data)
+        if "error" not in answer or time.monotonic() > deadline:
+            return answer
+        await asyncio.sleep(0.1)
+
+
+async def _waiting(
+    nc: Connection, subject: str, request: dict[str, Any], seconds: float
+) -> Counter[str]:
+    """Send one request from many sides at once, each after the answer to its last one."""
+    found: Counter[str] = Counter()
+    data = json.dumps(request).encode()
 
     async def one() -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found["asked"] += 1
             try:
-                found[code(await nc.request(LIST, b"{}", timeout=ANSWER_S))] += 1
+                found[code(await nc.request(subject, data, timeout=ANSWER_S))] += 1
             except (nats.errors.Error, TimeoutError) as error:
                 found[type(error).__name__] += 1
 
@@ -207,7 +247,7 @@ async def _all(found: Counter[str], calls: Any) -> None:
             raise result
 
 
-KINDS = {each.__name__: each for each in (lists, polite, subscriptions, silent)}
+KINDS = {each.__name__: each for each in (lists, polite, submits, output, subscriptions, silent)}
 
 
 WITHOUT_KEY = {each.__name__: each for each in (keyless, spin)}

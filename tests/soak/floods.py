@@ -31,13 +31,15 @@ ROUNDS = {
     "spin": 8.0,
     "lists": 20.0,
     "polite": 10.0,
+    "submits": 10.0,
+    "output": 10.0,
     "subscriptions": 3.0,
     "silent": 10.0,
     "keyless": 15.0,
 }
 RUNS = 7
 """Runs of the other user in each round; the median counts."""
-SLOWER_MAX = 3.0
+SLOWER_MAX = 2.0
 BROKER_BYTES_MAX = 512 << 20
 JOBS = 1500
 """Ended ones of the flooding user, so that lists are long."""

@@ -1,229 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan is made by carrying it out on trial: jobs end in order of their estimates, each blocked
- * job takes what it needs as soon as it is free, and all of it is reverted.
+ * A pass over the jobs of a line; see backfill.h.
  */
-#include <string.h>
-
 #include "core/decide/backfill.h"
-#include "core/ledger/node.h"
+#include "core/decide/plan.h"
+#include "core/ledger/job.h"
 #include "core/state/journal.h"
+#include "core/state/table.h"
 
-#define SK_NEVER_NS (UINT64_MAX - 1)	/* before the end of a job that never ends */
-#define SK_SOME_DAY_NS (UINT64_MAX - 2) /* end of a job that ends at an unknown time */
-
-struct sk_plan_end {
-	uint64_t at_ns;
-	uint32_t job;
-};
-
-/* Ends by time, equal times in order of arrival; `beyond_ns` is the first that was left out. */
-struct sk_plan_ends {
-	struct sk_plan_end at[SK_PLAN_ENDS_MAX + 1];
+/* The jobs of one client that were tried in vain. */
+struct sk_client_tries {
+	uint64_t client;
 	uint32_t count;
-	uint64_t beyond_ns;
 };
 
-/* A planned start. If it is unknown, it is not before `at_ns`. */
-struct sk_planned {
-	uint64_t at_ns;
-	bool known;
+struct sk_pass {
+	struct sk_plan plan;
+	struct sk_client_tries clients[SK_CLIENTS_TRIED_MAX + 1]; /* the last is all others' */
+	uint32_t clients_n;
+	uint32_t tries; /* in vain, in this part of the line */
 };
 
-struct sk_plan {
-	struct sk_trial *trial;
-	struct sk_plan_ends ends;
-	uint32_t jobs[SK_PLAN_JOBS_MAX];
-	struct sk_planned starts[SK_PLAN_JOBS_MAX];
-	uint32_t count;
-	uint32_t most; /* reservations that the order grants */
-	uint32_t head; /* the first that did not fit */
-	uint32_t checks;
-	bool gathered;
-	bool made; /* `starts` are those of these jobs as the state is now */
-	bool cut;  /* the last plan was not completed */
-};
-
-static void plan_end_add(struct sk_plan_ends *ends, uint64_t at_ns, uint32_t job)
+static bool backfill_one(struct sk_pass *pass, uint32_t slot)
 {
-	uint32_t at = ends->count;
-
-	if (at_ns >= SK_NEVER_NS)
-		return;
-	while (at && ends->at[at - 1].at_ns > at_ns)
-		at--;
-	memmove(&ends->at[at + 1], &ends->at[at], (ends->count - at) * sizeof ends->at[0]);
-	ends->at[at] = (struct sk_plan_end){at_ns, job};
-	if (++ends->count <= SK_PLAN_ENDS_MAX)
-		return;
-	ends->count--;
-	if (ends->at[SK_PLAN_ENDS_MAX].at_ns < ends->beyond_ns)
-		ends->beyond_ns = ends->at[SK_PLAN_ENDS_MAX].at_ns;
-}
-
-/* True if the job has overtaken the head: it stands behind it and was placed while the head
- * waited. */
-static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
-			const struct sk_job *head)
-{
-	if (job->queue != head->queue || sk_queue_kind(job) != sk_queue_kind(head) ||
-	    job->place_ns < head->submit_ns)
-		return false;
-	if (job->request.priority != head->request.priority)
-		return job->request.priority < head->request.priority;
-	return job->id > head->id;
-}
-
-/* Overdue and stopping jobs may end at any moment: after now, but before everything else. A job
- * without an estimate ends at an unknown time. If it overtook the head, it is assumed never to end,
- * so that overtaking jobs never take more than the head can do without. */
-static uint64_t plan_end_of(const struct sk_core *core, const struct sk_job *job,
-			    const struct sk_job *head, uint64_t now_ns)
-{
-	uint64_t never = plan_passed(core, job, head) ? UINT64_MAX : SK_SOME_DAY_NS;
-	uint64_t end = job->request.estimate_ns
-			       ? sk_time_add(job->place_ns, job->request.estimate_ns)
-			       : never;
-
-	if (job->state == SK_STOPPING || end <= now_ns)
-		return now_ns + 1;
-	return end;
-}
-
-static void plan_gather(struct sk_plan *plan)
-{
-	const struct sk_core *core = plan->trial->act.core;
-	uint32_t nodes = 0;
-
-	plan->ends.count = 0;
-	plan->ends.beyond_ns = SK_NEVER_NS;
-	for (uint32_t node = sk_node_next(core, 1); node; node = sk_node_next(core, node + 1)) {
-		if (nodes++ == SK_PLAN_NODES_MAX)
-			return;
-		for (uint32_t at = core->nodes[node].tasks.first; at;
-		     at = core->tasks[at].on_node.next) {
-			uint32_t slot = core->tasks[at].job;
-			const struct sk_job *job = &core->jobs[slot];
-
-			if (job->tasks_first == at)
-				plan_end_add(&plan->ends,
-					     plan_end_of(core, job, &core->jobs[plan->head],
-							 plan->trial->act.now_ns),
-					     slot);
-		}
-	}
-}
-
-/* End the jobs that end next, all at once; false if no further end is known. */
-static bool plan_advance(struct sk_plan *plan, const struct sk_plan_ends *ends, uint32_t *next,
-			 uint64_t *at_ns)
-{
-	if (*next == ends->count)
-		return false;
-	*at_ns = ends->at[*next].at_ns;
-	while (*next < ends->count && ends->at[*next].at_ns == *at_ns)
-		if (!sk_trial_end(plan->trial, ends->at[(*next)++].job)) {
-			plan->cut = true;
-			return false;
-		}
-	return true;
-}
-
-/* Let the job take what it needs as soon as that is free; false if no such time is known. */
-static bool plan_start(struct sk_plan *plan, struct sk_plan_ends *ends, uint32_t job,
-		       uint64_t *at_ns)
-{
-	const struct sk_core *core = plan->trial->act.core;
-	struct sk_place places[SK_TASKS_MAX];
-	uint32_t next = 0;
-
-	for (;;) {
-		plan->cut |= !sk_trial_can(plan->trial, core->jobs[job].request.tasks);
-		if (plan->cut)
-			return false;
-		if (sk_trial_take(plan->trial, job, *at_ns, places))
-			break;
-		if (!plan_advance(plan, ends, &next, at_ns))
-			return false;
-	}
-	ends->count -= next;
-	memmove(&ends->at[0], &ends->at[next], ends->count * sizeof ends->at[0]);
-	return true;
-}
-
-static void plan_rest(const struct sk_plan *plan, struct sk_planned *starts, uint32_t from,
-		      uint64_t at_ns)
-{
-	for (; from < plan->count; from++)
-		starts[from] = (struct sk_planned){at_ns, false};
-}
-
-/* Compute when each planned job starts, one after the other. */
-static void plan_make(struct sk_plan *plan, struct sk_planned *starts)
-{
-	struct sk_core *core = plan->trial->act.core;
-	struct sk_plan_ends ends = plan->ends;
-	uint64_t mark = sk_journal_mark(core), now_ns = plan->trial->act.now_ns, at_ns = now_ns;
-
-	plan->cut = false;
-	for (uint32_t i = 0; i < plan->count; i++) {
-		uint64_t estimate = core->jobs[plan->jobs[i]].request.estimate_ns;
-
-		if (!plan_start(plan, &ends, plan->jobs[i], &at_ns)) {
-			plan_rest(plan, starts, i, plan->cut ? now_ns : ends.beyond_ns);
-			break;
-		}
-		starts[i] = (struct sk_planned){at_ns, true};
-		plan_end_add(&ends,
-			     estimate && at_ns < SK_SOME_DAY_NS ? sk_time_add(at_ns, estimate)
-								: SK_SOME_DAY_NS,
-			     plan->jobs[i]);
-	}
-	sk_journal_undo(core, mark);
-}
-
-/* True if a job that ends then, with what it takes, delays no planned start. */
-static bool plan_keeps(struct sk_plan *plan, uint32_t job, uint64_t end_ns)
-{
-	struct sk_planned starts[SK_PLAN_JOBS_MAX];
-	struct sk_plan_ends ends = plan->ends;
-
-	if (end_ns <= plan->starts[0].at_ns)
-		return true;
-	if (plan->checks++ >= SK_PLAN_CHECKS_MAX)
-		return false;
-	plan_end_add(&plan->ends, end_ns, job);
-	plan_make(plan, starts);
-	plan->ends = ends;
-	for (uint32_t i = 0; i < plan->count; i++) {
-		bool later = !starts[i].known || starts[i].at_ns > plan->starts[i].at_ns;
-
-		if (plan->starts[i].known ? later : end_ns > plan->starts[i].at_ns)
-			return false;
-	}
-	return true;
-}
-
-static void plan_reserve(struct sk_plan *plan, uint32_t job)
-{
-	if (plan->count == plan->most)
-		return;
-	plan->jobs[plan->count++] = job;
-	plan->made = false;
-}
-
-/* Make the plan; it is needed only once a job fits. */
-static void plan_ready(struct sk_plan *plan)
-{
-	if (!plan->gathered)
-		plan_gather(plan);
-	if (!plan->made)
-		plan_make(plan, plan->starts);
-	plan->gathered = plan->made = true;
-}
-
-static bool backfill_one(struct sk_plan *plan, uint32_t slot)
-{
+	struct sk_plan *plan = &pass->plan;
 	struct sk_trial *trial = plan->trial;
 	struct sk_core *core = trial->act.core;
 	const struct sk_job *job = &core->jobs[slot];
@@ -234,45 +34,122 @@ static bool backfill_one(struct sk_plan *plan, uint32_t slot)
 
 	if (!sk_trial_fits(trial, slot, now_ns))
 		return false;
-	plan_ready(plan);
+	sk_plan_ready(plan);
 	if (!sk_trial_take(trial, slot, now_ns, places))
 		return false;
-	if (!plan_keeps(plan, slot, end_ns)) {
+	if (!sk_plan_keeps(plan, slot, end_ns)) {
 		sk_journal_undo(core, mark);
 		return false;
 	}
-	for (uint32_t task = 0; task < job->request.tasks; task++)
+	for (uint32_t task = 0; plan->head && task < job->request.tasks; task++)
 		places[task].reason = SK_BACKFILLED;
-	plan_end_add(&plan->ends, end_ns, slot);
+	sk_plan_end_add(&plan->ends, end_ns, slot);
 	sk_trial_start(trial, slot, places);
 	plan->made = false;
 	return true;
 }
 
+/* Return where the tries of this job's client are counted. A client that finds no place of its own
+ * shares the last one. */
+static struct sk_client_tries *tries_of(struct sk_pass *pass, const struct sk_job *job)
+{
+	uint32_t at = 0;
+
+	while (at < pass->clients_n && pass->clients[at].client != job->client)
+		at++;
+	if (at == pass->clients_n && at < SK_CLIENTS_TRIED_MAX)
+		pass->clients[pass->clients_n++].client = job->client;
+	return &pass->clients[at];
+}
+
+/* Try one job; false if there is no room left to place any. */
+static bool try_job(struct sk_pass *pass, uint32_t slot)
+{
+	const struct sk_job *job = &pass->plan.trial->act.core->jobs[slot];
+
+	if (!sk_trial_room(pass->plan.trial, job->request.tasks)) {
+		pass->plan.trial->out->more = true;
+		return false;
+	}
+	if (!backfill_one(pass, slot)) {
+		pass->tries++;
+		tries_of(pass, job)->count++;
+		sk_plan_reserve(&pass->plan, slot);
+	}
+	return true;
+}
+
+/* Try the jobs of the line from this one on, in their order. Return the first that a bound leaves
+ * out, or 0. */
+static uint32_t try_first(struct sk_pass *pass, uint32_t slot)
+{
+	const struct sk_core *core = pass->plan.trial->act.core;
+
+	while (slot && pass->tries < SK_LINE_TRIES_MAX) {
+		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
+
+		if (!try_job(pass, slot))
+			return 0;
+		slot = next;
+	}
+	return slot;
+}
+
+/* Try a job of a client that had few tries, with the bound of this part of the pass. */
+static bool try_few(struct sk_pass *pass, uint32_t slot)
+{
+	const struct sk_core *core = pass->plan.trial->act.core;
+
+	if (tries_of(pass, &core->jobs[slot])->count >= SK_CLIENT_TRIES_FEW)
+		return true;
+	return pass->tries < SK_LINE_TRIES_MAX && try_job(pass, slot);
+}
+
+static void try_further(struct sk_pass *pass, uint32_t slot)
+{
+	const struct sk_core *core = pass->plan.trial->act.core;
+
+	pass->tries = 0;
+	for (uint32_t i = 0; slot && i < SK_LINE_STEPS_MAX; i++) {
+		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
+
+		if (!try_few(pass, slot))
+			return;
+		slot = next;
+	}
+}
+
+/* Try the jobs of the line that have just come, since no pass before can have tried them. */
+static void try_new(struct sk_pass *pass, uint32_t line)
+{
+	const struct sk_core *core = pass->plan.trial->act.core;
+
+	pass->tries = 0;
+	for (uint64_t id = pass->plan.trial->first_new; id < core->next_job; id++) {
+		uint32_t slot = sk_job_find(core, id);
+
+		if (slot && sk_line_has(core, line, slot) && !try_few(pass, slot))
+			return;
+	}
+}
+
 void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 {
 	const struct sk_core *core = trial->act.core;
-	uint16_t order = core->queues[core->jobs[line->head].queue].order;
-	struct sk_plan plan = {.trial = trial};
-	uint32_t slot = sk_line_settle(core, sk_pending_next(core, line->head));
-	uint32_t tries = 0;
+	uint16_t order = core->queues[core->jobs[line->last].queue].order;
+	struct sk_pass pass = {.plan = {.trial = trial, .head = line->head}};
+	uint32_t left = line->last;
 
-	if (!slot || order == SK_ORDER_FIFO)
+	if (order == SK_ORDER_FIFO)
 		return;
-	plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
-	plan.head = line->head;
-	plan_reserve(&plan, line->head);
-	while (slot && tries < SK_LINE_TRIES_MAX) {
-		uint32_t next = sk_line_settle(core, sk_pending_next(core, slot));
-
-		if (!sk_trial_room(trial, core->jobs[slot].request.tasks)) {
-			trial->out->more = true;
-			return;
-		}
-		if (!backfill_one(&plan, slot)) {
-			tries++;
-			plan_reserve(&plan, slot);
-		}
-		slot = next;
+	if (line->head) {
+		pass.plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
+		sk_plan_reserve(&pass.plan, line->head);
+		left = try_first(&pass, sk_line_settle(core, sk_pending_next(core, line->head)));
 	}
+	if (!left)
+		return;
+	try_further(&pass, left);
+	try_new(&pass, line->last);
+	try_further(&pass, sk_line_pick(core, line->last, sk_mix(trial->seed ^ trial->act.now_ns)));
 }

@@ -73,6 +73,31 @@ uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
 	return 0;
 }
 
+static bool in_line(const struct sk_job *job, const struct sk_job *other)
+{
+	return other->id && other->state == SK_PENDING && !other->hold &&
+	       other->queue == job->queue && sk_queue_kind(other) == sk_queue_kind(job);
+}
+
+bool sk_line_has(const struct sk_core *core, uint32_t job, uint32_t other)
+{
+	return in_line(&core->jobs[job], &core->jobs[other]) &&
+	       !sk_policy_lacks_choice(core, &core->jobs[other]);
+}
+
+uint32_t sk_line_pick(const struct sk_core *core, uint32_t job, uint64_t random)
+{
+	uint32_t slots = core->job_pool.fresh - 1;
+
+	for (uint32_t i = 0; i < SK_LINE_PICKS_MAX && i < slots; i++) {
+		uint32_t slot = 1 + (uint32_t)((random + i) % slots);
+
+		if (in_line(&core->jobs[job], &core->jobs[slot]))
+			return sk_line_settle(core, slot);
+	}
+	return 0;
+}
+
 void sk_order_begin(const struct sk_core *core, struct sk_waiting_queues *waiting)
 {
 	waiting->count = 0;

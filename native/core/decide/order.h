@@ -11,13 +11,16 @@
 
 #include "core/ledger/pending.h"
 
-#define SK_LINE_TRIES_MAX 256u /* jobs of one queue and kind that are tried without success */
+#define SK_LINE_TRIES_MAX 256u	/* jobs of one queue and kind that are tried without success */
+#define SK_LINE_STEPS_MAX 1024u /* jobs behind a blocked one that are looked at */
+#define SK_LINE_PICKS_MAX 64u	/* slots in which a job of one queue and kind is looked for */
 
 /* The jobs of one queue and kind from `job` on are still to be tried; 0: none. */
 struct sk_line {
 	uint32_t job;
 	uint32_t tries;
-	uint32_t head; /* the first that did not fit */
+	uint32_t head; /* the first that did not fit, if it blocks those behind it */
+	uint32_t last; /* the last that did not fit */
 };
 
 struct sk_waiting_queue {
@@ -42,6 +45,11 @@ bool sk_line_blocks(const struct sk_core *core, uint32_t job);
 uint32_t sk_line_head(const struct sk_core *core, uint32_t job);
 /* The first job at or after `job` that the core itself may place, or 0. */
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t job);
+/* True if the core itself may place `other`, which waits in the line of `job`. */
+bool sk_line_has(const struct sk_core *core, uint32_t job, uint32_t other);
+/* A job of the queue and kind of this one that `random` picks, or 0: so that each of a line comes
+ * to be tried, however long the line is. */
+uint32_t sk_line_pick(const struct sk_core *core, uint32_t job, uint64_t random);
 
 /* Depth of the lowest queue, from that of the job up, whose guarantee covers the request beside
  * what is in use; 0: none does. */

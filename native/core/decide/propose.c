@@ -146,6 +146,7 @@ static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t nex
 
 	if (line->tries++ < SK_PREEMPT_TRIES_MAX)
 		sk_preempt_for(trial, line->job);
+	line->last = line->job;
 	if (blocks)
 		line->head = line->job;
 	line->job = blocks || line->tries == SK_LINE_TRIES_MAX ? 0 : next;
@@ -154,9 +155,12 @@ static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t nex
 static void place_behind(struct sk_trial *trial, const struct sk_waiting_queues *waiting)
 {
 	for (uint32_t i = 0; i < waiting->count; i++)
-		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
-			if (waiting->at[i].line[kind].head)
-				sk_backfill(trial, &waiting->at[i].line[kind]);
+		for (int kind = 0; kind < SK_QUEUE_KINDS; kind++) {
+			const struct sk_line *line = &waiting->at[i].line[kind];
+
+			if (line->head || line->tries == SK_LINE_TRIES_MAX)
+				sk_backfill(trial, line);
+		}
 }
 
 static void place_waiting(struct sk_trial *trial)
@@ -189,7 +193,11 @@ int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uin
 		    uint64_t seed, struct sk_proposal *proposal)
 {
 	struct sk_trial trial = {
-		.act = {.core = core, .now_ns = now_ns}, .out = proposal, .seed = seed};
+		.act = {.core = core, .now_ns = now_ns},
+		.out = proposal,
+		.seed = seed,
+		.first_new = core->next_job,
+	};
 	union sk_command_record record;
 	uint32_t count;
 	int error = sk_batch_check(requests, size, true, &count);

@@ -12,6 +12,7 @@ struct sk_trial {
 	struct sk_act act;
 	struct sk_proposal *out;
 	uint64_t seed;
+	uint64_t first_new; /* the id of the first job that comes in this propose */
 	uint32_t places;
 	uint32_t preempts;
 };
