@@ -23,7 +23,8 @@ def attempt_lookup(
 
     def live(key: TaskKey) -> bool:
         phase = core.phase(key)
-        return phase is not None and phase not in OVER
+        # The spawner tells an end a moment before the core has processed it.
+        return phase is not None and phase not in OVER and exited(key) is None
 
     def ended(key: TaskKey) -> bool:
         return exited(key) is not None or folders.silent(key)

@@ -34,9 +34,11 @@ class JobWaiters:
         return future
 
     def changed(self, job: int) -> None:
-        """Wake the waiters of a job that began or ended, after the core has processed the event."""
-        if job in self._waiting:
-            self._loop.call_soon(self._wake, job)
+        """Wake the waiters of a job that began or ended, after the core has processed the event.
+
+        Those that come until then are woken as well: they may have seen what was before.
+        """
+        self._loop.call_soon(self._wake, job)
 
     def _wake(self, job: int) -> None:
         for future in list(self._waiting.get(job, ())):
