@@ -63,9 +63,18 @@ class StreamOwner:
         self.made = 0
         self.corrected = 0
         self._silent: dict[str, int] = {}
+        self._looking = asyncio.Lock()
 
     async def look(self) -> None:
-        """Look at all streams once; make or correct what is not as it should be."""
+        """Look at all streams once; make or correct what is not as it should be.
+
+        One look waits for another: if two made a stream at once, JetStream would find no memory
+        for the second, since the first has it.
+        """
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         found = await asyncio.gather(*(self._problem(stream) for stream in STREAMS))
         answered = any(problem != SILENT for problem in found)
         for stream, problem in zip(STREAMS, found, strict=True):

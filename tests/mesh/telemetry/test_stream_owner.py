@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -46,6 +47,12 @@ async def test_all_streams_are_made_once_in_memory(server: Server) -> None:
         assert found["config"]["max_bytes"] == STREAM_BYTES
     await owner.look()
     assert (owner.made, owner.corrected) == (len(STREAMS), 0)
+
+
+async def test_two_looks_at_once_make_each_stream_once(server: Server) -> None:
+    owner = await owner_at(server)
+    await asyncio.gather(owner.look(), owner.look())
+    assert (owner.problems, owner.made, owner.corrected) == ({}, len(STREAMS), 0)
 
 
 async def test_streams_are_there_and_empty_after_a_restart_of_the_broker(server: Server) -> None:
