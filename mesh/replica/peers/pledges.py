@@ -105,10 +105,13 @@ class Pledges:
     def best(self, own: ChainPlace) -> tuple[int, ChainPlace] | None:
         """Return the voter that holds a longer chain of a newer or equal term than one with this
         end. Entries of the own term are not looked at: they are of this scheduler, and a voter may
-        read one in the log before its append is acknowledged.
+        read one in the log before its append is acknowledged. Nor is a voter that has left: no
+        entry of it is heard, and what was confirmed is held by one of those who count.
         """
         found, rank = None, own.rank
         for voter, end in self._ends.items():
+            if voter not in self.quorum.numbers:
+                continue
             if end.term != self.term and end.rank > rank:
                 found, rank = (voter, end), end.rank
         return found

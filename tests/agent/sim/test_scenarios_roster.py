@@ -54,6 +54,11 @@ HALF_READ = Mutant(
     "until_ns and self.best(own) is None", "True",
     "pledges give no authority to a candidate whose voters know more entries than it does",
 )  # fmt: skip
+OF_LEFT = Mutant(
+    "of-left", "stoker.mesh.replica.peers.pledges", "Pledges.best",
+    "if voter not in self.quorum.numbers:", "if False:",
+    "a candidate fetches what it lacks of those who count alone",
+)  # fmt: skip
 STRANGER = Mutant(
     "stranger", "stoker.mesh.wire.known_schedulers", "KnownSchedulers.introduced",
     "if not any(self._vouches(sealed, meant) for sealed in pledges):", "if True:",
@@ -325,4 +330,43 @@ def test_the_votes_of_those_who_left_exclude_nobody() -> None:
     stage.world.stream.servers[stale.server].up = True
     same = stage.comes(lambda: stale.replica.state.index == leader.replica.state.index, 10)
     assert same and leader.leads, "it has read of the roster, and follows"
+    assert stage.violations == [] and stage.halts == []
+
+
+@scenario(
+    37,
+    "A candidate fetches what it lacks of those who are in the roster alone: one that left may have"
+    " as much, and none of its entries is heard.",
+    OF_LEFT,
+)
+def test_a_voter_that_left_has_what_the_candidate_lacks() -> None:
+    stage = Stage(spares=1)
+    changes, new = Changes(stage), stage.schedulers[3]
+    leader, stale, gone = members(stage)
+    assert changes.enter(new) == AdminApplied(True)
+    stage.until(lambda: len(changes.roster(stale)) == 4, "the roster of four")
+    stale.pause(clock=True)
+    stage.pass_time(3)
+    assert changes.leave(gone) == AdminApplied(True)
+    stage.submit("before")
+    stage.until(lambda: stage.end("before"), "an entry behind the change")
+    stage.pass_time(1)
+    leader.crash()
+    new.crash()
+    stage.lose_entries(1)
+    leader.start()
+    leader.replica._peers._candidacy.is_over = True  # it votes, and does not stand itself
+    stage.cut(leader.name, stale.name)
+    stage.pass_time(3)
+    stage.world.stream.servers[stale.server].up = False
+    stale.go_on()
+    votes = stale.replica._peers.pledges._ends
+    stage.until(lambda: gone.number in votes, f"the vote of {gone.name}")
+    stage.mend()
+    stage.until(lambda: leader.number in votes, f"the vote of {leader.name}")
+    assert next(iter(votes)) == gone.number
+    stage.world.stream.servers[stale.server].up = True
+    assert stage.comes(lambda: stale.leads, 10), "it fetches the entry of who counts"
+    stage.submit("after")
+    assert stage.comes(lambda: stage.end("after"), 10)
     assert stage.violations == [] and stage.halts == []
