@@ -9,7 +9,6 @@ agent are made from it at each of its starts, private and under `gossip`.
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from stoker.mesh.gossip import gossip_access, serf_config
 from stoker.mesh.gossip.gossip_access import PORT, GossipAccess
 from stoker.mesh.gossip.serf_config import SerfRpc
 from stoker.mesh.identity import sealed_json
-from stoker.native import durable_file
+from stoker.native import config_table, durable_file
 from stoker.native.errors import BadRequest, Corrupt, NotFound
 
 SERF = "serf"
@@ -38,16 +37,7 @@ class GossipConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_config(where: StateFolder) -> GossipConfig:
     """Return `[gossip]`, or its defaults; BadRequest for a file that cannot be read."""
-    path = where.root / "config.toml"
-    try:
-        table = tomllib.loads(path.read_text()).get("gossip", {})
-        return msgspec.convert(table, GossipConfig)
-    except FileNotFoundError:
-        return GossipConfig()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadRequest(f"{path}: {error}") from None
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"{path}: gossip: {error}") from None
+    return config_table.read(where.root / "config.toml", "gossip", GossipConfig)
 
 
 def program() -> str | None:

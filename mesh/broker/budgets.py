@@ -8,12 +8,12 @@ budgets at once and no other user is refused because of them.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 
+from stoker.native import config_table
 from stoker.native.errors import BadRequest, Busy, Refused
 
 USERS_AT_LIMIT = 16
@@ -68,18 +68,7 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> Budgets:
     """Return the budgets of a `config.toml`, or the defaults; BadRequest says what is wrong."""
-    try:
-        table = tomllib.loads(path.read_text()).get("budgets", {})
-        budgets = msgspec.convert(table, Budgets)
-    except FileNotFoundError:
-        return Budgets()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadRequest(f"{path}: {error}") from None
-    try:
-        check(budgets)
-    except BadRequest as error:
-        raise BadRequest(f"{path}: {error.message}") from None
-    return budgets
+    return config_table.read(path, "budgets", Budgets, check)
 
 
 def check(budgets: Budgets) -> None:

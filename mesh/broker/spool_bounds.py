@@ -7,11 +7,11 @@ need. Owns that no bound is below what one job may ask for.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import msgspec
 
+from stoker.native import config_table
 from stoker.native.errors import BadRequest
 from stoker.scheduler.job_options import LIMITS
 
@@ -44,18 +44,7 @@ class SpoolBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> SpoolBounds:
     """Return the bounds of a `config.toml`, or the defaults; BadRequest says what is wrong."""
-    try:
-        table = tomllib.loads(path.read_text()).get("spool", {})
-        bounds = msgspec.convert(table, SpoolBounds)
-    except FileNotFoundError:
-        return SpoolBounds()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadRequest(f"{path}: spool: {error}") from None
-    try:
-        check(bounds)
-    except BadRequest as error:
-        raise BadRequest(f"{path}: {error.message}") from None
-    return bounds
+    return config_table.read(path, "spool", SpoolBounds, check)
 
 
 def check(bounds: SpoolBounds) -> None:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stoker.native import config_table
 from stoker.native.errors import BadRequest
 from stoker.scheduler.core import Core, Limits
 
@@ -17,14 +17,7 @@ LIMIT_MAX = (1 << 31) - 1
 
 def read(path: Path) -> Limits:
     """Return the limits of a `config.toml`, or the defaults; BadRequest says what is wrong."""
-    try:
-        table = tomllib.loads(path.read_text()).get("limits", {})
-    except FileNotFoundError:
-        return Limits()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadRequest(f"{path}: {error}") from None
-    if not isinstance(table, dict):
-        raise BadRequest(f"{path}: [limits] is not a table")
+    table = config_table.read(path, "limits", dict[str, Any])
     try:
         return changed(Limits(), table)
     except BadRequest as error:

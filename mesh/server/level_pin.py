@@ -7,12 +7,12 @@ waits with an upgrade, or wants to stay able to go back, founds and raises nothi
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import msgspec
 
 from stoker.mesh.log.feature_level import BUILD, FeatureRange, narrowed
+from stoker.native import config_table
 from stoker.native.errors import BadRequest
 
 
@@ -28,18 +28,7 @@ def read(path: Path) -> FeatureRange:
 
     Without the file they are all that the build supports.
     """
-    try:
-        table = tomllib.loads(path.read_text()).get("upgrade", {})
-        pin = msgspec.convert(table, LevelPin)
-    except FileNotFoundError:
-        return BUILD
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadRequest(f"{path}: upgrade: {error}") from None
-    try:
-        check(pin)
-    except BadRequest as error:
-        raise BadRequest(f"{path}: {error.message}") from None
-    return narrowed(pin.newest_level)
+    return narrowed(config_table.read(path, "upgrade", LevelPin, check).newest_level)
 
 
 def check(pin: LevelPin) -> None:

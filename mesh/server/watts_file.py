@@ -6,13 +6,13 @@ Guarantees that a table with a wrong figure is refused by name and never used in
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from stoker.native import config_table
 from stoker.native.errors import BadRequest
 from stoker.scheduler.hints import ModelPower
 
@@ -35,17 +35,7 @@ def read(path: Path) -> dict[str, ModelPower]:
 
     A table has `idle_w` and `full_w`. Without the file there are none.
     """
-    try:
-        table = tomllib.loads(path.read_text()).get("models", {})
-        rows = msgspec.convert(table, dict[str, StatedWatts])
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadRequest(f"{path}: models: {error}") from None
-    try:
-        check(rows)
-    except BadRequest as error:
-        raise BadRequest(f"{path}: {error.message}") from None
+    rows = config_table.read(path, "models", dict[str, StatedWatts], check)
     return {model: ModelPower(row.idle_w, row.full_w) for model, row in rows.items()}
 
 

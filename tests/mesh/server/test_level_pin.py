@@ -32,7 +32,7 @@ def test_a_pin_narrows_and_never_widens(tmp_path: Path) -> None:
     [
         ("[upgrade]\nnewest_level = 0\n", "newest_level is 0, and this stoker supports levels"),
         ("[upgrade]\nnewest = 1\n", "unknown field `newest`"),
-        ("[upgrade\n", "upgrade: "),
+        ("[upgrade\n", "Expected ']'"),
     ],
 )
 def test_a_wrong_pin_is_refused_by_name(text: str, says: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_what_it_says(tmp_path: Path) -> None:
         ("[models.m]\nidle_w = nan\nfull_w = 1\n", "models.m"),
         ("[models.m]\nidle_w = 1\n", "full_w"),
         ("[models.m]\nidle_w = 1\nfull_w = 2\nwatt = 3\n", "watt"),
-        ("[models\n", "models"),
+        ("[models\n", "Expected ']'"),
         ("models = 3\n", "models"),
         ("".join(f"[models.m{i}]\nidle_w=1\nfull_w=2\n" for i in range(65)), "at most 64"),
     ],
