@@ -15,7 +15,7 @@ from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.identity import identity
-from stoker.mesh.wire import join_messages, output_spool, subjects, telemetry_streams
+from stoker.mesh.wire import join_messages, output_spool, stream_place, subjects, telemetry_streams
 from stoker.mesh.wire.subjects import PREFIX, token
 from stoker.mesh.wire.telemetry_streams import STREAMS
 from stoker.native.errors import BadRequest, NotSupported
@@ -226,7 +226,7 @@ def _jetstream(settings: BrokerSettings) -> list[str]:
         f"  max_memory_store: {MEMORY_STORE_BYTES}",
         '  limits { duplicate_window: "5m", max_ack_pending: 10000 }',
         "}",
-        'server_tags: ["sync:always"]',
+        f"server_tags: {json.dumps(['sync:always', stream_place.tag(settings.server_name)])}",
     ]
 
 
@@ -285,10 +285,12 @@ def _refusals_import() -> str:
 
 
 def _schedulers(keys: BrokerKeys) -> list[str]:
-    """Return the schedulers; those of several hear what the others send to their own number."""
-    if not keys.schedulers:
-        return [_identity(keys.scheduler, _scheduler_may_publish(), _scheduler_may_hear())]
+    """Return the schedulers; those of several hear what the others send to their own number. An
+    only one, which others may come to, hears all that there is: nobody else sends anything."""
     publish = [*_scheduler_may_publish(), subjects.EVERY_PEER]
+    if not keys.schedulers:
+        hears = [*_scheduler_may_hear(), subjects.EVERY_PEER]
+        return [_identity(keys.scheduler, publish, hears)]
     return [
         _identity(public, publish, [*_scheduler_may_hear(), subjects.peer(number)])
         for number, public in sorted(keys.schedulers.items())

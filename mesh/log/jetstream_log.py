@@ -20,6 +20,7 @@ from stoker.mesh.connection.requests import Requests
 from stoker.mesh.log.stream_inbox import COPY, NobodyReads, SilentLog, StreamInbox
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.schema_cluster import LogCopy, LogView
+from stoker.mesh.wire.stream_place import StreamPlace, on_broker
 from stoker.native.errors import Corrupt, Denied, Refused, StokerError, Unavailable
 
 APPEND_TIMEOUT_S = 2.0
@@ -125,6 +126,7 @@ class StreamConfig(msgspec.Struct, kw_only=True):
     mirror_direct: bool = False
     compression: str = "none"
     sealed: bool = False
+    placement: StreamPlace | None = None
     metadata: dict[str, str] = {}
 
 
@@ -136,6 +138,7 @@ class _ApiError(msgspec.Struct):
 
 class _State(msgspec.Struct):
     bytes: int = 0
+    last_seq: int = 0
 
 
 class _Config(msgspec.Struct):
@@ -189,6 +192,10 @@ class JetStreamLog:
     ) -> None:
         self.copies = copies
         """The copies that the stream has, once it is open."""
+        self.last = 0
+        """The last entry of the stream when it was opened."""
+        self.place = ""
+        """The broker that has the one copy of a stream which others shall have, too."""
         self._reads_copy = copies > 1
         self._reader = reader
         self._requests = requests
@@ -197,12 +204,15 @@ class JetStreamLog:
         self._max_bytes = max_bytes
         self._readers = 0
 
-    async def open(self, *, may_make: bool) -> int:
+    async def open(self, *, may_make: bool, place: str = "") -> int:
         """Open the stream of this cluster and return how many bytes it holds.
 
         A missing stream is made if `may_make`, else StreamGone is raised; Corrupt if it belongs to
         another cluster, Unavailable if JetStream refuses. A stream that exists keeps its copies.
+        `place`: the broker whose files have the stream, which the others beside it do not know yet:
+        it is made with one copy there.
         """
+        self.place = place
         answer = await self._info()
         if answer.error is not None and answer.error.err_code == _STREAM_NOT_FOUND:
             if not may_make:
@@ -216,10 +226,15 @@ class JetStreamLog:
             raise Unavailable(f"the log's stream: {answer.error.description}")
         self._check_cluster(answer)
         self._take_over(answer.config or _Config())
-        return answer.state.bytes if answer.state is not None else 0
+        state = answer.state or _State()
+        self.last = state.last_seq
+        return state.bytes
 
     async def _make(self) -> _Answer:
         """Make the stream with all its copies; a broker without others bears only one."""
+        if self.place:
+            self._take_over(_Config(allow_direct=True))
+            return await self._configure("CREATE", at=self.place)
         answer = await self._configure("CREATE")
         if answer.error is not None and answer.error.err_code == _NO_COPIES:
             self._take_over(_Config())
@@ -351,13 +366,14 @@ class JetStreamLog:
             raise Unavailable(f"reading the log: {answer.error.description}")
         return name
 
-    async def _configure(self, call: str, *, sealed: bool = False) -> _Answer:
+    async def _configure(self, call: str, *, sealed: bool = False, at: str = "") -> _Answer:
         config = StreamConfig(
             num_replicas=self.copies,
             allow_direct=self._reads_copy,
             max_bytes=self._max_bytes,
             sealed=sealed,
             deny_purge=sealed,
+            placement=on_broker(at),
             metadata={"cluster": self._cluster, "format": "1"},
         )
         body = msgspec.json.encode(config)

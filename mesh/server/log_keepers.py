@@ -84,10 +84,10 @@ class LogKeepers:
 def copies_due(view: LogView, servers: Collection[str], there: Collection[str]) -> int:
     """Return how many copies the log shall have from now on; 0 if that stays as it is.
 
-    `there`: the servers outside the roster that answer. A log of one copy belongs to one broker.
+    `there`: the servers outside the roster that answer. The log of an only server has one copy.
     """
     kept, wanted = {each.server for each in view.copies}, log_copies(len(servers))
-    if len(kept) < 2 or len(kept) == wanted or not view.leader:
+    if not kept or len(kept) == wanted or not view.leader:
         return 0
     if len(kept) > wanted:
         return wanted

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a state folder, with the folder's record of how far it reached.
 
-Guarantees that only a new state makes the log's stream, and that its tail is recorded.
+Guarantees that only a new state of a founder makes the log's stream, that its tail is recorded, and
+that an only server which became one of several goes on with a whole log alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 from stoker.mesh.connection.broker_connection import RECONNECT_S
-from stoker.mesh.log import log_record
+from stoker.mesh.log import kept_log, log_record
 from stoker.mesh.log.jetstream_log import JetStreamLog, StreamGone
 from stoker.mesh.replica.replica import Replica
+from stoker.mesh.server import notify
 from stoker.native.errors import Refused, Unavailable
 from stoker.native.structured_log import structlog
+
+AGAIN_S = 11.0
+"""The pause between two requests for a broker that begins again; a younger one is left alone."""
 
 log = structlog.get_logger("scheduler")
 
@@ -26,6 +32,8 @@ class RecordedLog:
         self._folder = folder
         self._record = log_record.read(folder)
         self._recorded = 0
+        self._nats = folder.parent / "nats"
+        self._asked_s = -AGAIN_S
 
     @property
     def tail(self) -> int:
@@ -37,22 +45,43 @@ class RecordedLog:
         """True if this folder was made for a new cluster, and has never seen its log."""
         return self._record is not None and self._record.is_new
 
-    async def open(self, engine: JetStreamLog) -> None:
+    async def open(self, engine: JetStreamLog, *, founds: bool, broker: str) -> None:
         """Open the stream as soon as the broker answers; make it if it was never made.
 
-        Raises Corrupt if the stream is gone.
+        `founds`: the genesis names this scheduler. Another one makes no stream, since it may be up
+        before the one that has the log. `broker`: the own one. Raises Corrupt if the stream is
+        gone.
         """
         while True:
+            keeps = kept_log.is_kept(self._nats)
             try:
-                await engine.open(may_make=self.is_new)
-                break
+                await engine.open(
+                    may_make=keeps or (self.is_new and founds), place=broker if keeps else ""
+                )
+                if not keeps or self._is_whole(engine):
+                    break
             except StreamGone:
-                raise log_record.vanished(self._folder) from None
+                if not self.is_new:
+                    raise log_record.vanished(self._folder) from None
+                log.warning("no log yet", error="its first server has not made it")
             except Unavailable as error:
                 log.warning("no log yet", error=error.message)
-                await asyncio.sleep(RECONNECT_S)
+            await asyncio.sleep(RECONNECT_S)
         if self._record is None or self.is_new:
             log_record.made(self._folder, 0)
+
+    def _is_whole(self, engine: JetStreamLog) -> bool:
+        """Give the copy of an only server's log up once its stream among several brokers has all
+        entries; else have the broker begin again with the copy."""
+        if engine.last >= max(1, self.tail):
+            whole = kept_log.drop(self._nats)
+            log.info("the log is one of several brokers now", entries=engine.last, whole=whole)
+            return whole  # else this server is to be alone again, and this process about to end
+        if time.monotonic() - self._asked_s > AGAIN_S:
+            self._asked_s = time.monotonic()
+            log.warning("the broker has lost the log", has=engine.last, wanted=self.tail)
+            notify.status("broker-restart: it has lost the log, of which there is a copy")
+        return False
 
     def record(self, replica: Replica) -> None:
         """Record the tail of a leading replica; later entries could be lost unnoticed."""

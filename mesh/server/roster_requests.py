@@ -46,9 +46,9 @@ def admit(
 
 
 def check_copy(server: str, log: LogView | None) -> None:
-    """Refuse a server that keeps no current copy of a log of several copies: from the entry on,
-    decisions may rest on it."""
-    if log is None or len(log.copies) < 2 or len(log.copies) == COPIES_MAX:
+    """Refuse a server that keeps no current copy of the log: from the entry on, decisions may rest
+    on it."""
+    if log is None or len(log.copies) == COPIES_MAX:
         return
     if not any(each.server == server and each.current for each in log.copies):
         raise Refused(

@@ -123,6 +123,7 @@ class SchedulerDaemon:
             lambda: self.log.copies,
             spool_bounds.read(options.state / "config.toml"),
         )
+        self.telemetry.spool.place = lambda: self.log.place
         self.archive = LogArchive(self.folder.path / "archive")
         self.to_log = BrokerConnection()
         self.log = JetStreamLog(
@@ -267,7 +268,8 @@ class SchedulerDaemon:
             await process_connection.begin(peers, state, "scheduler peers", others)
             await self.peers.open()
         self.leases.start()
-        await self.record.open(self.log)
+        founds = any(each.number == self.number for each in self.genesis.schedulers)
+        await self.record.open(self.log, founds=founds, broker=self.cluster.node)
         self.watch.copies(self.log.copies, log_copies(len(self.genesis.schedulers)))
         await self._serve()
         self.tasks.repeat(TICK_S, self._tick)

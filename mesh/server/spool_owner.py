@@ -16,6 +16,7 @@ from stoker.mesh.broker.spool_bounds import SpoolBounds
 from stoker.mesh.connection.requests import Requests
 from stoker.mesh.replica.events import EntryTold
 from stoker.mesh.wire.output_spool import STREAM, VARIABLE, SpoolConfig
+from stoker.mesh.wire.stream_place import on_broker
 from stoker.native.errors import StokerError
 from stoker.native.structured_log import structlog
 from stoker.scheduler.book import Job
@@ -47,6 +48,8 @@ class SpoolOwner:
         self._requests = requests
         self._copies = copies
         self._bounds = bounds
+        self.place: Callable[[], str] = str
+        """Returns the broker that has the one copy while an only server becomes one of several."""
         self._wanted = False
         self._said = ""
         self.hurries = False
@@ -77,7 +80,9 @@ class SpoolOwner:
 
     async def _look(self) -> str:
         size, age_ns = self._bounds.bytes, self._bounds.age_ns
-        config = SpoolConfig(num_replicas=self._copies(), max_bytes=size, max_age=age_ns)
+        copies = self._copies()
+        place = on_broker(self.place()) if copies == 1 else None
+        config = SpoolConfig(num_replicas=copies, max_bytes=size, max_age=age_ns, placement=place)
         body = msgspec.json.encode(config)
         wanted = msgspec.json.decode(body)
         info = await self._call("STREAM.INFO", b"")

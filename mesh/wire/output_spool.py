@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from stoker.mesh.wire import subjects
+from stoker.mesh.wire.stream_place import StreamPlace
 from stoker.scheduler.job_options import LIMITS
 
 VARIABLE: Final = "STOKER_SPOOL_OUTPUT"
@@ -75,6 +76,7 @@ class SpoolConfig(msgspec.Struct, kw_only=True, frozen=True):
     allow_direct: bool = True
     deny_delete: bool = True
     deny_purge: bool = True
+    placement: StreamPlace | None = None
 
 
 def bytes_of(env: Mapping[str, str]) -> int:

@@ -36,7 +36,9 @@ def log_of(*names: str, behind: str = "", leader: str = "first") -> LogView:
         (log_of(*FOUR), THREE, (), 3),
         (log_of(*FOUR, behind="fourth"), THREE, (), 3),  # its host is gone
         (log_of(*THREE, leader=""), FOUR, ("fourth",), 0),
-        (log_of("first"), THREE, ("second",), 0),  # it belongs to one broker
+        (log_of("first"), ("first",), (), 0),
+        (log_of("first"), THREE, (), 0),
+        (log_of("first"), THREE, ("second", "third"), 2),  # it has become one of three
         (log_of(), THREE, ("second",), 0),
     ],
 )

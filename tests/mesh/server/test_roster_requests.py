@@ -68,7 +68,7 @@ def kept(*names: str, behind: str = "") -> LogView:
         (kept("first", "second"), False),
         (kept("first", "second", "third", behind="third"), False),
         (kept("first", "second", "third"), True),
-        (kept("first"), True),  # a log of one copy
+        (kept("first"), False),  # of an only server, which is about to be one of three
         (kept(*"abcde"), True),  # it has no more copies
         (None, True),  # no broker tells: how far the server is, it has told itself
     ],
