@@ -46,6 +46,7 @@ ACROSS = {
     "tests/agent/sim/test_scenarios_upgrade.py": "stories of builds and feature levels",
     "tests/mesh/log/test_log_copies.py": "a stream with a copy at each of three brokers",
     "tests/product/test_eviction.py": "a node that falls silent, on real processes",
+    "tests/product/test_grown_from_one.py": "one server becomes three, on real processes",
     "tests/product/test_gossip.py": "two hosts with real Serf agents, of which one dies",
     "tests/product/test_forged.py": "forged entries, answers and a genesis, on a live node",
     "tests/product/test_gangs.py": "gangs on one node, from the command line to the processes",

@@ -29,9 +29,10 @@ from stoker.native.errors import Refused, Unavailable
 def take(where: StateFolder, to: Path) -> Backup:
     """Write the backup of the cluster of this server into a new file, and return it."""
     cluster = server_of(where, to)
+    genesis = state_folder.read_json(where.genesis, Genesis)
     trail = begun(where, cluster)
     try:
-        asyncio.run(_follow(str(where.root), trail, _place(trail, cluster)))
+        asyncio.run(_follow(str(where.root), trail, _place(trail, genesis)))
     except Unavailable as error:
         raise _nobody_decides(cluster, error) from None
     made = of(where, cluster, trail)
@@ -83,11 +84,11 @@ def begun(where: StateFolder, cluster: ClusterFile) -> Trail:
     return trail
 
 
-def _place(trail: Trail, cluster: ClusterFile) -> int:
+def _place(trail: Trail, genesis: Genesis) -> int:
     """Return the place of the last entry that the snapshot has: its sequence in the log of one
-    scheduler alone, with several its index."""
+    scheduler alone, with others its index."""
     assert trail.state is not None
-    return trail.state.index if cluster.several else trail.state.seen
+    return trail.state.seen if genesis.alone else trail.state.index
 
 
 async def _follow(root: str, trail: Trail, after: int) -> None:

@@ -64,15 +64,36 @@ def _with_admins(table: Users, servers: tuple[ClusterServer, ...]) -> Users:
     return {**table, **rows}
 
 
+GROWS_TO = 3
+"""One server becomes one of so many at once: the brokers of two could do nothing without each
+other."""
+
+
+def entering(where: StateFolder, cluster: ClusterFile) -> tuple[ClusterServer, ...]:
+    """Return the servers that joined here and that the cluster does not have yet."""
+    there = {each.scheduler for each in cluster.servers}
+    joined = joins.servers(joins.load(where.joins))
+    return tuple(each for each in joined if each.scheduler not in there)
+
+
 def tables(where: StateFolder, cluster: ClusterFile) -> ServerTables:
-    """Return what the other servers must have like this one, the first."""
+    """Return what the other servers must have like this one, the first.
+
+    Those that come to an only server begin with them before it does, so that its broker, which
+    begins again, finds theirs.
+    """
     known = joins.load(where.joins)
     nodes = {name: msgspec.structs.replace(row, token="") for name, row in known.nodes.items()}
+    servers, wanted, table = cluster.servers, cluster.wanted, where.users.read_bytes()
+    if cluster.may_grow:
+        wanted = GROWS_TO
+        servers = (*servers, *entering(where, cluster))[:GROWS_TO]
+        table = sealed_json.encode(_with_admins(startup.load_users(where), servers))
     return ServerTables(
-        servers=cluster.servers,
-        wanted=cluster.wanted,
+        servers=servers,
+        wanted=wanted,
         guest=cluster.guest,
-        users=where.users.read_bytes(),
+        users=table,
         joins=sealed_json.encode(Joins(nodes=nodes)),
         revoked=where.revoked.read_bytes() if where.revoked.exists() else b"",
         genesis=b"" if cluster.waits else where.genesis.read_bytes(),

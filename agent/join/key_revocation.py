@@ -105,6 +105,13 @@ def _check_server(
     server = _server(cluster, holder.name) if holder.kind == "node" else None
     if server is None:
         return
+    if len(cluster.servers) == 2:
+        raise Refused(
+            f"the broker of {server.node} is the only one beside that of {cluster.node}, which does"
+            " not go on alone",
+            hint=f"It may stay without a scheduler that counts: `stoker cluster remove"
+            f" {server.node}`; or let another server enter before it goes",
+        )
     roster = counting()
     if roster is None:
         raise Refused(

@@ -37,6 +37,7 @@ from stoker.mesh.connection.broker_connection import ConnectionCallbacks
 from stoker.mesh.connection.local_connection import LocalConnection, send_now
 from stoker.mesh.gossip import gossip_access
 from stoker.mesh.identity import certificate, identity
+from stoker.mesh.log import kept_log
 from stoker.mesh.server import notify
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.wire import join_messages, server_tables, subjects
@@ -50,6 +51,11 @@ LOOK_S = 0.25
 """The pause between two looks for nodes that were removed."""
 KEYS_LOOK_S = 1.0
 """The pause between two looks at a change of the gossip keys."""
+ASK_S = 1.0
+"""The pause between two looks whether the servers run that an only server waits for."""
+BACK_S = 60.0
+"""An only server that has become the first of several is one again after this time without a log.
+"""
 PAUSE_S = 0.02
 """The pause after each answer: guests together cost no more than fifty answers a second."""
 
@@ -62,11 +68,14 @@ class Registrar:
     def __init__(self, where: StateFolder, cluster: ClusterFile) -> None:
         self._where = where
         self._cluster = cluster
-        self._waited = cluster.waits
+        self._waited = not self.is_founded
         self._key = identity.load(where.key(REGISTRAR))
         self.counters: Counter[str] = Counter()
         self.untold = True
         """True if the broker may not know the newest node yet."""
+        self._began_s = time.monotonic()
+        self._asked_s = -ASK_S
+        """The moment when the servers were asked last that an only server waits for."""
         self._grown_at = -1
         """The stamp of the joined nodes when the last server among them had been taken in."""
 
@@ -74,6 +83,11 @@ class Registrar:
     def is_founded(self) -> bool:
         """True on the first of several servers, once all of them are there."""
         return self._cluster.several and not self._cluster.waits
+
+    @property
+    def waits(self) -> bool:
+        """True on the first of several servers, until all of them are there."""
+        return self._cluster.waits
 
     def _read_again(self) -> None:
         """Read the record of the cluster: `stoker cluster revoke` may have taken a server out."""
@@ -128,13 +142,43 @@ class Registrar:
         return self._reply(request, admission)
 
     def found_if_due(self) -> bool:
-        """Found the cluster if its last server has joined; True if it is founded since the start
-        of the process, which then must give way to one that serves it. OSError as above."""
+        """Found the cluster if its last server has joined, or have an only server be the first of
+        several once the others run, or an only one again; True if that was done since the start of
+        the process, which then must give way to one that serves them. OSError as above."""
         if foundation.may_found(self._where, self._cluster):
             with state_folder.edit_lock(self._where):
                 self._cluster = foundation.found(self._where, self._cluster)
             self._count("founded", servers=[each.node for each in self._cluster.servers])
-        return self._waited and self.is_founded
+        elif self._cluster.may_grow and time.monotonic() > self._asked_s + ASK_S:
+            self._be_first_if_due()
+            self._asked_s = time.monotonic()
+        elif not self._waited and kept_log.is_open(self._where.nats):
+            self._be_alone_if_due()
+        return self._waited is self.is_founded
+
+    def _be_first_if_due(self) -> None:
+        """Have an only server be the first of several, once the others are there."""
+        where = self._where
+        if not growth.has_joined(where, self._cluster) or growth.pause_s(where, time.time()):
+            return
+        if not growth.others_run(where, self._cluster):
+            return
+        with state_folder.edit_lock(where):
+            self._read_again()
+            if growth.has_joined(where, self._cluster):
+                self._cluster = growth.grow(where, self._cluster)
+                self._count("grown", servers=[each.node for each in self._cluster.servers])
+
+    def _be_alone_if_due(self) -> None:
+        """Have the first of several be an only server again, whose brokers have not found each
+        other for so long that its scheduler has no log yet."""
+        if time.monotonic() < self._began_s + BACK_S and not kept_log.is_taken(self._where.nats):
+            return
+        with state_folder.edit_lock(self._where):
+            self._read_again()
+            self._cluster = growth.be_alone_again(self._where, self._cluster)
+        if not self._cluster.several:
+            self._count("alone_again")
 
     def grow_if_due(self) -> None:
         """Take servers in that joined since the founding; OSError as above."""
@@ -193,7 +237,7 @@ class Registrar:
         own = {identity.load(where.key(name)).public for name in others}
         users = {user.public_key for user in startup.load_users(where).values()}
         revoked = revoked_keys.load(where.revoked)
-        servers = (*self._cluster.servers, *growth.entering(where, self._cluster))
+        servers = (*self._cluster.servers, *foundation.entering(where, self._cluster))
         keys = {key for each in servers for key in each.keys}
         taken = {*own, *users, *keys, *self._cluster.scheduler_keys, *revoked}
         doors = {door for each in servers for door in each.doors}
@@ -275,7 +319,7 @@ class RegistrarDaemon:
         )
         await self._settle()
         notify.ready("ok: hosts with a join token may join")
-        if self._registrar.is_founded:
+        if not self._registrar.waits:
             notify.status(FOUNDED)  # an earlier registrar may have ended before it said so
         keys = asyncio.ensure_future(self._change_keys())
         try:

@@ -34,10 +34,10 @@ def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) 
             f"no other host reaches node {cluster.node}",
             hint="`stoker cluster init --address ADDR` lets them, while the node does not run",
         )
-    if server:
-        _check_room(where, cluster)
     with state_folder.edit_lock(where):
         startup.make_door(where)
+        if server:
+            _make_room(where, cluster)
         token = JoinToken(
             cluster.address,
             cluster.port,
@@ -52,16 +52,18 @@ def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) 
     return token
 
 
-def _check_room(where: StateFolder, cluster: ClusterFile) -> None:
+def _make_room(where: StateFolder, cluster: ClusterFile) -> None:
     """Refuse a token for a server for which the cluster has no place."""
     if not cluster.several:
+        cluster = growth.prepare(where, cluster)
+    if cluster.waits or growth.room(where, cluster) > 0:
+        return
+    if cluster.may_grow:
         raise Refused(
-            f"the cluster of {cluster.node} has one server and takes no other while it runs",
-            hint="`stoker cluster init --servers 3` makes a new one wait for others; a backup of"
-            " this one can begin it. A host that joins as a node needs no --server",
+            f"two servers have joined {cluster.node}, which make it one of three",
+            hint="`stoker up` on both; more may come once they count",
         )
-    if not cluster.waits and growth.room(where, cluster) < 1:
-        raise Refused(
-            f"the cluster has {growth.SERVERS_MAX} servers, which is the most",
-            hint="A host that joins as a node needs no --server",
-        )
+    raise Refused(
+        f"the cluster has {growth.SERVERS_MAX} servers, which is the most",
+        hint="A host that joins as a node needs no --server",
+    )

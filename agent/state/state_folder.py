@@ -64,7 +64,8 @@ class ClusterFile(msgspec.Struct, frozen=True):
     `joined` has neither a broker nor a scheduler, so `brokers` names all brokers, `schedulers` all
     schedulers, and `scheduler_public_key` is empty. `servers` are those of a cluster that shall
     have `wanted` of them, the first one first; until it is founded, this is the first one alone.
-    `guest` is the public key in join tokens of such a cluster.
+    An only server to which others may come stands there as well. `guest` is the public key in join
+    tokens of such a cluster.
     """
 
     cluster: str
@@ -88,6 +89,11 @@ class ClusterFile(msgspec.Struct, frozen=True):
     def waits(self) -> bool:
         """True on a server of a cluster that is not founded, because servers are missing."""
         return self.several and len(self.servers) < self.wanted
+
+    @property
+    def may_grow(self) -> bool:
+        """True on an only server that others shall know as the first of several."""
+        return bool(self.servers) and not self.several and not self.joined
 
     @property
     def is_first(self) -> bool:

@@ -16,10 +16,11 @@ from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import GUEST, ClusterFile, StateFolder
 from stoker.agent.supervise import broker_port, lock, pids, server_setup, startup, target_node
 from stoker.mesh.connection.context import LOOPBACK
-from stoker.mesh.identity import identity
+from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.log import log_record
 from stoker.mesh.wire import subjects
 from stoker.mesh.wire.cluster_server import COUNTS
+from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Refused
 
 
@@ -57,6 +58,8 @@ def init(
         if made.takes_hosts:
             startup.make_door(where)
         made = _with_servers(where, made, wanted)
+        if wanted == 1:
+            _let_grow(where)
         if made != before:
             state_folder.write_cluster(where, made)
         return made
@@ -82,7 +85,7 @@ def _check_servers(where: StateFolder, before: ClusterFile, wanted: int, address
         )
     if before.several and not before.is_first:
         raise Refused(f"{before.node} joined as a server: `cluster init` is for the first one")
-    if before.several and joins.servers(joins.load(where.joins)):
+    if before.servers and joins.servers(joins.load(where.joins)):
         raise Refused("servers have joined already, which know this one as it is")
     _check_count(wanted, address)
     if wanted == 1:
@@ -108,6 +111,19 @@ def _with_servers(where: StateFolder, made: ClusterFile, wanted: int) -> Cluster
     own = server_setup.server_here(where, made, route_port)
     guest = identity.load(where.key(GUEST)).public
     return msgspec.structs.replace(made, wanted=wanted, servers=(own,), guest=guest)
+
+
+def _let_grow(where: StateFolder) -> None:
+    """Have the genesis of a log that is not begun yet say that other servers may come while jobs
+    run. One that was begun, or continues another one, keeps the rules that it has."""
+    from stoker.mesh.log.genesis import REPLICATED_SINCE, Genesis
+
+    record = log_record.read(where.scheduler)
+    found = state_folder.read_json(where.genesis, Genesis)
+    may = record is not None and record.is_new and found.origin is None
+    if may and found.level >= REPLICATED_SINCE and not found.replicated:
+        founds = msgspec.structs.replace(found, replicated=True)
+        durable_file.replace(where.genesis, sealed_json.encode(founds))
 
 
 def _checked(address: str) -> str:

@@ -58,11 +58,12 @@ from stoker.agent.supervise.processes import (
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.connection.context import LOOPBACK, NodeEndpoint
 from stoker.mesh.identity import certificate
+from stoker.mesh.log import kept_log
 from stoker.native.errors import Corrupt, StokerError
 
 ROTATE_EVERY_S = 5.0
 FOUNDED = "founded"
-"""The status of a process that has founded the cluster, or learned that it is."""
+"""The status of a process whose record of the cluster may have other servers than before."""
 PROBE_EVERY_S = 0.02
 NOTIFY_BYTES_MAX = 4096
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
@@ -127,7 +128,8 @@ class Supervisor:
         await self.stopped.wait()
         rotating.cancel()
         beating.cancel()
-        self.state.endpoint.unlink(missing_ok=True)
+        if not self.begins_again:  # who waits for the node then finds it where it was
+            self.state.endpoint.unlink(missing_ok=True)
 
     # --- events in ---------------------------------------------------------------------------
 
@@ -188,12 +190,21 @@ class Supervisor:
                 self._report(event="status", name=name, text=line[7:])
 
     def _founded(self) -> None:
-        """Begin again as a server of a cluster that was founded meanwhile: other processes run
-        then, and the broker has routes."""
-        if self.recorded.waits and not self.tree.stopping:
-            self._log("supervisor", "the cluster is founded: all processes begin again")
-            self.begins_again = True
-            self._feed(StopRequested())
+        """Begin again as a server of a cluster that was founded meanwhile, or that has grown from
+        one server, or is one server again: other processes run then, and the broker has routes or
+        none. Jobs go on."""
+        try:
+            several = load(self.state).several
+        except (StokerError, OSError) as error:
+            self._log("supervisor", f"the record of the cluster: {error}")
+            return
+        same = several == self.recorded.several and not self.recorded.waits
+        if same or self.tree.stopping:
+            return
+        what = "has all its servers" if several else "has one server"
+        self._log("supervisor", f"the cluster {what}: all processes begin again")
+        self.begins_again = True
+        self._feed(StopRequested())
 
     def _ready(self, name: str) -> None:
         if name == BROKER:
@@ -268,6 +279,7 @@ class Supervisor:
         try:
             if name == BROKER:
                 self._leave_taken_port()
+                self._settle_log()
             if name == SERF:
                 serf_setup.prepare(self.state, self.recorded)
             pid = spawn(program, self.state)
@@ -302,6 +314,13 @@ class Supervisor:
         self.cluster = startup.move_broker(self.state, self.cluster)
         held = f"port {port} was taken by {broker_port.holder(port)}"
         self._log(BROKER, f"{held}: the broker moves to {self.cluster.port}")
+
+    def _settle_log(self) -> None:
+        """Keep the log of an only server whole, whose broker begins as one of several."""
+        if self.recorded.several and not self.recorded.waits:
+            kept_log.settle(self.state.nats)
+        elif not self.recorded.several:
+            kept_log.settle_alone(self.state.nats)
 
     def _watch(self, name: str, process: pids.ProcessId, handle: int) -> None:
         self.running[name] = process

@@ -12,11 +12,15 @@ import pytest
 from fakes.new_server import NewServer, new_server
 
 from stoker.agent.join import foundation, growth, key_revocation
+from stoker.agent.join import registrar as registrar_module
 from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import startup
 from stoker.mesh.broker import users
+from stoker.mesh.identity import sealed_json
+from stoker.mesh.log import kept_log
+from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.wire.cluster_server import ADMIN
 from stoker.native.errors import BadRequest, NotFound, Refused
 from tests.agent.join.test_foundation import NOW, Founders
@@ -161,3 +165,135 @@ def test_an_old_copy_of_the_first_servers_folder_takes_nobody_out(founders: Foun
         foundation.take(second.where, state_folder.load(second.where), old)
     assert "older than that server" in refused.value.hint
     assert servers(second.where) == [*NAMES, "fourth"]
+
+
+@pytest.fixture
+def only() -> Iterator[Founders]:
+    """One server whose cluster others may enter."""
+    with tempfile.TemporaryDirectory(prefix="stoker-test-") as folder:
+        yield Founders(Path(folder), 1)
+
+
+def running(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """The servers whose brokers answer from now on."""
+    monkeypatch.setattr(growth, "_answers", lambda server: server.node in names)
+    monkeypatch.setattr(registrar_module, "ASK_S", -1.0)
+
+
+def test_an_only_server_stays_as_it_is_until_the_brokers_of_the_others_run(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, genesis = only.where, only.where.genesis.read_bytes()
+    second = only.join("second", 3)
+    running(monkeypatch, "second")
+    assert not only.registrar.found_if_due() and copy(only, second).waits
+    third = only.join("third", 4)
+    kept = [where.cluster.read_bytes(), where.users.read_bytes()]
+    for host in (second, third):
+        assert servers(copy(only, host) and host.where) == [*NAMES]
+        assert host.where.genesis.read_bytes() == genesis, "of one scheduler, as it was founded"
+    assert not only.registrar.found_if_due(), "the third one does not run"
+    assert kept == [where.cluster.read_bytes(), where.users.read_bytes()]
+    running(monkeypatch, "second", "third")
+    assert only.registrar.found_if_due()
+    assert servers(where) == [*NAMES] and where.genesis.read_bytes() == genesis
+    assert broker_text(where).count("nats-route://") == 3
+    for path in ("users.json", "keys/brokers.crt", "keys/routes.crt"):
+        assert len({(w.root / path).read_bytes() for w in (where, second.where, third.where)}) == 1
+    assert Registrar(where, state_folder.load(where)).found_if_due() is False, "it serves already"
+
+
+def test_one_that_joined_an_only_server_and_never_ran_gives_its_place_back(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, lost = only.join("second", 3), only.join("third", 4)
+    copy(only, second)
+    with pytest.raises(Refused, match="two servers have joined first"):
+        only.token()
+    key_revocation.revoke(only.where, key_revocation.holder(only.where, "third"), "lost", NOW)
+    running(monkeypatch, "second", "third")
+    assert not only.registrar.found_if_due()
+    other = only.join("other", 5)
+    assert servers(copy(only, second) and second.where) == ["first", "second", "other"]
+    assert lost.record.agent not in broker_text(second.where)
+    copy(only, other)
+    running(monkeypatch, "second", "other")
+    assert only.registrar.found_if_due()
+    assert servers(only.where) == ["first", "second", "other"]
+
+
+def test_a_cluster_of_other_rules_for_one_takes_no_server(only: Founders) -> None:
+    genesis = sealed_json.decode(only.where.genesis.read_bytes(), Genesis)
+    before = msgspec.structs.replace(genesis, replicated=False)
+    only.where.genesis.write_bytes(sealed_json.encode(before))
+    with pytest.raises(Refused, match="founded for one server alone") as caught:
+        only.token()
+    assert "--servers 3" in caught.value.hint and "jobs stopped" in caught.value.hint
+    assert only.token(server=False).text, "nodes may join"
+    assert not state_folder.load(only.where).may_grow
+
+
+def has_grown(only: Founders, monkeypatch: pytest.MonkeyPatch) -> Registrar:
+    """Two servers have joined an only one, whose processes begin again; return its registrar."""
+    for number, name in enumerate(NAMES[1:], 3):
+        only.join(name, number)
+    running(monkeypatch, *NAMES[1:])
+    assert only.registrar.found_if_due()
+    return Registrar(only.where, state_folder.load(only.where))
+
+
+def test_a_first_server_without_a_log_is_an_only_one_again_for_a_while(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = only.where
+    before = startup.load_users(where).keys()
+    again = has_grown(only, monkeypatch)
+    (where.nats / kept_log.NAME).mkdir()
+    assert not again.found_if_due(), "the brokers have a minute to find each other"
+    monkeypatch.setattr(registrar_module, "BACK_S", 0.0)
+    assert again.found_if_due(), "its processes begin again"
+    cluster = startup.load_or_create(where)
+    assert cluster.may_grow and servers(where) == ["first"] and not cluster.brokers
+    assert startup.load_users(where).keys() == before
+    assert "nats-route://" not in broker_text(where)
+    assert len(growth.entering(where, cluster)) == 2, "those that joined stay joined"
+    only.registrar = Registrar(where, cluster)
+    assert not only.registrar.found_if_due(), "it does not try again at once"
+    monkeypatch.setattr(growth, "AGAIN_S", 0.0)
+    assert only.registrar.found_if_due()
+    assert servers(where) == [*NAMES]
+
+
+def test_a_first_server_whose_log_is_whole_stays_the_first_of_several(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = has_grown(only, monkeypatch)
+    monkeypatch.setattr(registrar_module, "BACK_S", 0.0)
+    assert not again.found_if_due() and servers(only.where) == [*NAMES]
+    kept = only.where.cluster.read_bytes()
+    assert growth.be_alone_again(only.where, state_folder.load(only.where)).several
+    assert only.where.cluster.read_bytes() == kept
+
+
+def test_being_alone_again_that_was_interrupted_is_repeated(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = has_grown(only, monkeypatch)
+    (only.where.nats / kept_log.TAKEN).mkdir()  # the record was not written any more
+    assert again.found_if_due() and servers(only.where) == ["first"]
+
+
+def test_the_last_broker_beside_the_first_one_stays(
+    only: Founders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_grown(only, monkeypatch)
+    only_first = {state_folder.load(only.where).servers[0].scheduler}
+
+    def out(name: str) -> None:
+        holder = key_revocation.holder(only.where, name, None, lambda: only_first)
+        key_revocation.revoke(only.where, holder, "not needed", NOW)
+
+    out("third")
+    with pytest.raises(Refused, match="does not go on alone"):
+        out("second")
+    assert servers(only.where) == ["first", "second"]

@@ -10,13 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes.new_server import new_server
 
+from stoker.agent.join import token_issue
+from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_address, broker_port, lock, startup
 from stoker.mesh.connection import context
+from stoker.mesh.identity import sealed_json
+from stoker.mesh.log import log_record
+from stoker.mesh.log.genesis import Genesis
+from stoker.mesh.wire import join_messages
 from stoker.native.errors import BadRequest, Refused
 
+NOW = 1_000_000
 HERE = "127.0.0.2"
 """An own address other than the one of a node that is alone; every Linux host has it."""
 
@@ -97,3 +105,46 @@ def test_the_port_that_others_know_is_not_left(where: StateFolder) -> None:
         taken.listen()
         with pytest.raises(Refused, match=f"pid {os.getpid()} "):
             startup.settle_port(where, made, None, {})
+
+
+def replicated(where: StateFolder) -> bool:
+    return sealed_json.decode(where.genesis.read_bytes(), Genesis).replicated
+
+
+def test_the_genesis_of_a_log_that_is_not_begun_says_that_others_may_come(
+    where: StateFolder,
+) -> None:
+    broker_address.init(where, HERE, None, "first")
+    assert replicated(where)
+    begun = where.genesis.read_bytes()
+    broker_address.init(where, context.LOOPBACK, None, "")
+    assert where.genesis.read_bytes() == begun
+
+
+def test_the_rules_of_a_log_that_is_begun_stay(where: StateFolder) -> None:
+    state_folder.prepare(where)
+    startup.load_or_create(where, "first")
+    log_record.made(where.scheduler, 0)
+    broker_address.init(where, HERE, None, "")
+    assert not replicated(where)
+
+
+def test_a_level_without_the_word_is_not_given_it(where: StateFolder) -> None:
+    state_folder.prepare(where)
+    (where.root / "config.toml").write_text("[upgrade]\nnewest_level = 3\n")
+    (where.root / "config.toml").chmod(0o600)
+    broker_address.init(where, HERE, None, "first")
+    assert not replicated(where)
+
+
+def test_a_server_that_others_joined_stays_where_it_is(where: StateFolder, tmp_path: Path) -> None:
+    broker_address.init(where, HERE, None, "first")
+    token = token_issue.issue(where, 3600, NOW, server=True)
+    assert state_folder.load(where).may_grow
+    assert not broker_address.init(where, HERE, None, "").servers, "nobody knows it yet"
+    token = token_issue.issue(where, 3600, NOW, server=True)
+    registrar = Registrar(where, state_folder.load(where))
+    host = new_server(tmp_path, "second", "127.0.0.3")
+    assert registrar.answer(host.request(token, b"n" * join_messages.NONCE_BYTES), NOW)
+    with pytest.raises(Refused, match="servers have joined already"):
+        broker_address.init(where, context.LOOPBACK, None, "")
