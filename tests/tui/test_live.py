@@ -11,23 +11,27 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+from product_node import wait_until
 
 from stoker.mesh.connection import context
 from stoker.tui.demo import private_node
 from stoker.tui.render import report
 
-LINES = 1500
-WRITER = f"""
+WRITER = """
 i=0
-while [ $i -lt {LINES} ]; do
+until [ -e enough ]; do
     echo "line $i"; echo "note $i" >&2
     i=$((i+1)); [ $((i % 15)) = 0 ] && sleep 0.1
 done
+echo $i
 exit 7
 """
+"""A program that writes until it is told that it is enough, and then how much it was."""
+GROWS = 400
+"""The bytes of output that must come before processes are killed, and after that."""
 
 
 @pytest.fixture(scope="module")
@@ -37,33 +41,52 @@ def node() -> Iterator[private_node.PrivateNode]:
     assert running.failures == []
 
 
-def stoker(node: private_node.PrivateNode, *words: str) -> subprocess.Popen[bytes]:
+def stoker(
+    node: private_node.PrivateNode,
+    *words: str,
+    out: int | IO[bytes] = subprocess.PIPE,
+    err: int | IO[bytes] = subprocess.PIPE,
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "stoker", *words],
         cwd=node.work,
         env=os.environ | {"STOKER_STATE": str(node.state)},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=out,
+        stderr=err,
     )
 
 
-def kill(node: private_node.PrivateNode, name: str) -> None:
-    """SIGKILL one process of the node, which its supervisor starts again."""
+def pid_of(node: private_node.PrivateNode, name: str) -> int:
+    """Return the pid of one process of the node; 0 while it is not there."""
     pids = next(p for p in context.run_folders(node.state) if p.exists()) / "pids.json"
-    os.kill(json.loads(pids.read_bytes())["processes"][name]["pid"], signal.SIGKILL)
+    return int(json.loads(pids.read_bytes())["processes"].get(name, {}).get("pid", 0))
 
 
-def test_a_run_loses_and_repeats_no_byte_through_restarts(node: private_node.PrivateNode) -> None:
-    running = stoker(node, "run", "--", "sh", "-c", WRITER)
-    for name in ("scheduler", "nats-server", "agent", "scheduler"):
-        time.sleep(1.5)
-        kill(node, name)
-    out, err = running.communicate(timeout=120)
-    assert running.returncode == 7, err[-2000:]
-    assert out == b"".join(b"line %d\n" % i for i in range(LINES))
-    notes = [line for line in err.splitlines() if not line.startswith(b"stoker: ")]
-    assert notes == [b"note %d" % i for i in range(LINES)]
+def kill(node: private_node.PrivateNode, name: str) -> None:
+    """SIGKILL one process of the node; return once its supervisor has started it again."""
+    killed = pid_of(node, name)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: pid_of(node, name) not in (0, killed), f"{name} runs again")
+
+
+def test_a_run_loses_and_repeats_no_byte_through_restarts(
+    node: private_node.PrivateNode, tmp_path: Path
+) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("wb") as to_out, err.open("wb") as to_err:
+        running = stoker(node, "run", "--", "sh", "-c", WRITER, out=to_out, err=to_err)
+        for names in ((), ("scheduler", "nats-server"), ("agent", "scheduler")):
+            for name in names:
+                kill(node, name)
+            grown = out.stat().st_size + GROWS
+            wait_until(lambda at=grown: out.stat().st_size > at, "output goes on")
+        (node.work / "enough").touch()
+        assert running.wait(120) == 7, err.read_bytes()[-2000:]
+    *lines, count = out.read_bytes().splitlines()
+    assert lines == [b"line %d" % i for i in range(int(count))]
+    notes = [line for line in err.read_bytes().splitlines() if not line.startswith(b"stoker: ")]
+    assert notes == [b"note %d" % i for i in range(int(count))]
 
 
 def offered(node: private_node.PrivateNode, *words: str) -> list[str]:

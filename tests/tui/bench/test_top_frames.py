@@ -17,7 +17,7 @@ from stoker.tui.bench.top_programs import FrameLog
 
 def test_a_short_run_compares_every_cell_and_has_every_figure() -> None:
     said: list[str] = []
-    load = TopLoad(ClusterSize(30, 2, 40), hertz=4, seconds=2)
+    load = TopLoad(ClusterSize(30, 2, 40), hertz=4, seconds=1)
     result: dict[str, Any] = top_frames.measure(load, said.append)
     assert [row["program"] for row in result["programs"]] == ["ours", "datatable"]
     for row in result["programs"]:
