@@ -140,6 +140,9 @@ def test_an_answered_command_has_loaded_nothing_for_what_others_do(
     assert done.stdout
     assert {"ssl", "nacl.signing", "stoker.mesh.client.client"} <= loaded
     others = {f"stoker.tui.calls.{name}" for name in ("rank_output", "wait_notice", "job_waits")}
+    others.add("stoker.tui.options.script_options")
+    if words == ("jobs",):
+        others.add("stoker.tui.options.quantity_parser")
     assert not loaded & {"encodings.idna", "unicodedata", "nats", "random", "email", *others}
 
 

@@ -6,6 +6,7 @@ They alone have the options of a job, whose parsers the other verbs of jobs need
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,12 +31,10 @@ class ScriptCommand(click.Command):
     them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from stoker.tui.options import script_options
-
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
         words = given.get("argv")  # click has a mark of its own for a missing one
         argv: Sequence[str] = words if isinstance(words, tuple | list) else ()
-        found = script_options.read(argv[0]) if argv else []
+        found = _directives(argv[0]) if argv else []
         if found and "/" not in argv[0]:  # it was found in this folder, and not in the job's PATH
             args = [*args[: len(args) - len(argv)], f"./{argv[0]}", *argv[1:]]
         for directive in found:
@@ -50,6 +49,15 @@ class ScriptCommand(click.Command):
             super().parse_args(alone, [*directive.flags, "program"])
         except click.UsageError as error:
             raise click.UsageError(f"{directive.where} {error.format_message()}", ctx) from None
+
+
+def _directives(program: str) -> list[Directive]:
+    """The flags in a script; most programs are no file here, and need no parser of scripts."""
+    if not os.path.isfile(program):  # noqa: PTH113 - pathlib is not loaded for this alone
+        return []
+    from stoker.tui.options import script_options
+
+    return script_options.read(program)
 
 
 @click.command("run", cls=ScriptCommand, context_settings=COMMAND)

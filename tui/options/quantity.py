@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from stoker.native.errors import StokerError
-from stoker.tui.options import quantity_parser
 
 
 class Quantity(click.ParamType[Any]):
@@ -31,24 +30,35 @@ class Quantity(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+def _parse(kind: str, *words: str) -> Callable[[str], Any]:
+    """Return a parser of `quantity_parser`, which is loaded when a flag is given."""
+
+    def parse(value: str) -> Any:
+        from stoker.tui.options import quantity_parser
+
+        return getattr(quantity_parser, kind)(value, *words)
+
+    return parse
+
+
 def _placement(value: str) -> str:
     from stoker.scheduler.policies import placement_name  # the core's names, for this alone
 
     return placement_name(value)
 
 
-GPUS = Quantity("N", quantity_parser.gpu_milli)
-CPUS = Quantity("N", lambda value: quantity_parser.milli(value, "--cpus"))
-GPU_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--gpu-mem"))
-DEVICE_MEM = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--device-mem"))
-SIZE = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--mem"))
-SPOOL = Quantity("SIZE", lambda value: quantity_parser.size_bytes(value, "--spool-output"))
-TIME = Quantity("TIME", lambda value: quantity_parser.limit_seconds(value, "--time"))
-ESTIMATE = Quantity("TIME", lambda value: quantity_parser.limit_seconds(value, "--time-estimate"))
-SPAN = Quantity("TIME", lambda value: quantity_parser.seconds(value, "a time"))
-WHOLE_S = Quantity("TIME", lambda value: quantity_parser.whole_seconds(value, "a time"))
-JOBS = Quantity("JOBS", lambda value: quantity_parser.jobs(value, "a list of jobs"))
-ARRAY = Quantity("LIST", lambda value: quantity_parser.indexes(value, "--array"))
-IDS = Quantity("LIST", quantity_parser.names)
+GPUS = Quantity("N", _parse("gpu_milli"))
+CPUS = Quantity("N", _parse("milli", "--cpus"))
+GPU_MEM = Quantity("SIZE", _parse("size_bytes", "--gpu-mem"))
+DEVICE_MEM = Quantity("SIZE", _parse("size_bytes", "--device-mem"))
+SIZE = Quantity("SIZE", _parse("size_bytes", "--mem"))
+SPOOL = Quantity("SIZE", _parse("size_bytes", "--spool-output"))
+TIME = Quantity("TIME", _parse("limit_seconds", "--time"))
+ESTIMATE = Quantity("TIME", _parse("limit_seconds", "--time-estimate"))
+SPAN = Quantity("TIME", _parse("seconds", "a time"))
+WHOLE_S = Quantity("TIME", _parse("whole_seconds", "a time"))
+JOBS = Quantity("JOBS", _parse("jobs", "a list of jobs"))
+ARRAY = Quantity("LIST", _parse("indexes", "--array"))
+IDS = Quantity("LIST", _parse("names"))
 PLACEMENT = Quantity("NAME", _placement)
 INPUT = click.Path(exists=True, dir_okay=False, readable=True)
