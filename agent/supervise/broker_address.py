@@ -115,12 +115,12 @@ def _with_servers(where: StateFolder, made: ClusterFile, wanted: int) -> Cluster
 
 def _let_grow(where: StateFolder) -> None:
     """Have the genesis of a log that is not begun yet say that other servers may come while jobs
-    run. One that was begun, or continues another one, keeps the rules that it has."""
+    run. A log that was begun keeps the rules that it has."""
     from stoker.mesh.log.genesis import REPLICATED_SINCE, Genesis
 
     record = log_record.read(where.scheduler)
     found = state_folder.read_json(where.genesis, Genesis)
-    may = record is not None and record.is_new and found.origin is None
+    may = record is not None and record.is_new
     if may and found.level >= REPLICATED_SINCE and not found.replicated:
         founds = msgspec.structs.replace(found, replicated=True)
         durable_file.replace(where.genesis, sealed_json.encode(founds))

@@ -86,3 +86,17 @@ def test_an_only_server_whose_others_die_half_way_is_one_again_with_all_entries(
         wait_until(lambda: state_folder.load(first.state).several, "it tries again", PATIENCE_S)
         wait_until(lambda: answers(first), "its log is that of three brokers", PATIENCE_S)
         count_all(hosts)
+        be_one_of_one_again(hosts)
+
+
+def be_one_of_one_again(hosts: list[ServerHost]) -> None:
+    """The roster shrinks to the first scheduler by entries, and has all of them again."""
+    first, second, third = hosts
+    for host in (third, second):
+        first.stoker("cluster", "remove", host.name)
+    wait_until(lambda: listed(first) == ["first"], "one counts", PATIENCE_S)
+    die(third)  # two of three brokers are enough for the log
+    assert goes_on(second)
+    third.plug_in()
+    third.stoker("up")
+    count_all(hosts)

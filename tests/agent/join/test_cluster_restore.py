@@ -147,6 +147,14 @@ def test_the_founding_of_several_servers_keeps_the_origin(
     )
 
 
+def test_a_restored_cluster_of_one_server_takes_others(backup: Backup, where: StateFolder) -> None:
+    cluster_restore.restore(where, backup)
+    before = state_folder.read_json(where.genesis, Genesis)
+    broker_address.init(where, "127.0.0.2", None, "")
+    founds = state_folder.read_json(where.genesis, Genesis)
+    assert founds == msgspec.structs.replace(before, replicated=True)
+
+
 @pytest.mark.parametrize("level", FORMATS)
 def test_a_restored_cluster_has_the_feature_level_of_its_backup(
     backup: Backup, where: StateFolder, level: int
