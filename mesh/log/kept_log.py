@@ -24,7 +24,8 @@ NAME = "alone"
 TAKEN = "alone-again"
 """The copy of a broker that is to be alone again."""
 _STORE = Path("jetstream/jetstream")
-_LOG = _STORE / CONTROL / "streams" / subjects.LOG_STREAM
+_STREAMS = _STORE / CONTROL / "streams"
+_LOG = _STREAMS / subjects.LOG_STREAM
 _GROUP = _STORE / SYSTEM / "_js_" / "_meta_"
 """A broker has this folder if it was one of several."""
 
@@ -61,6 +62,11 @@ def drop(nats: Path) -> bool:
         return False
     shutil.rmtree(gone)
     return True
+
+
+def has_files(nats: Path, stream: str) -> bool:
+    """True if the broker has the files of a stream."""
+    return (nats / _STREAMS / stream).is_dir()
 
 
 def take_back(nats: Path) -> bool:

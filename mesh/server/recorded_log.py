@@ -16,6 +16,7 @@ from stoker.mesh.log import kept_log, log_record
 from stoker.mesh.log.jetstream_log import JetStreamLog, StreamGone
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.server import notify
+from stoker.mesh.wire import output_spool
 from stoker.native.errors import Refused, Unavailable
 from stoker.native.structured_log import structlog
 
@@ -44,6 +45,11 @@ class RecordedLog:
     def is_new(self) -> bool:
         """True if this folder was made for a new cluster, and has never seen its log."""
         return self._record is not None and self._record.is_new
+
+    def has_spool(self, engine: JetStreamLog) -> bool:
+        """True if the broker here has spooled output of which those beside it do not know: it was
+        the one of an only server until now."""
+        return bool(engine.place) and kept_log.has_files(self._nats, output_spool.STREAM)
 
     async def open(self, engine: JetStreamLog, *, founds: bool, broker: str) -> None:
         """Open the stream as soon as the broker answers; make it if it was never made.

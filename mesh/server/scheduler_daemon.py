@@ -123,7 +123,6 @@ class SchedulerDaemon:
             lambda: self.log.copies,
             spool_bounds.read(options.state / "config.toml"),
         )
-        self.telemetry.spool.place = lambda: self.log.place
         self.archive = LogArchive(self.folder.path / "archive")
         self.to_log = BrokerConnection()
         self.log = JetStreamLog(
@@ -270,6 +269,7 @@ class SchedulerDaemon:
         self.leases.start()
         founds = any(each.number == self.number for each in self.genesis.schedulers)
         await self.record.open(self.log, founds=founds, broker=self.cluster.node)
+        self.telemetry.spool.stay(self.log.place, there=self.record.has_spool(self.log))
         self.watch.copies(self.log.copies, log_copies(len(self.genesis.schedulers)))
         await self._serve()
         self.tasks.repeat(TICK_S, self._tick)

@@ -48,12 +48,16 @@ class SpoolOwner:
         self._requests = requests
         self._copies = copies
         self._bounds = bounds
-        self.place: Callable[[], str] = str
-        """Returns the broker that has the one copy while an only server becomes one of several."""
+        self._place, self._is_there = "", False
         self._wanted = False
         self._said = ""
         self.hurries = False
         """True from the first job that asked for a spool until the next look."""
+
+    def stay(self, place: str, *, there: bool) -> None:
+        """Have a stream of one copy at this broker, whose server was an only one. `there`: it has
+        the stream's files, which it would delete if the other brokers were not told at once."""
+        self._place, self._is_there = place, there
 
     def note(self, told: EntryTold) -> None:
         """Note that a job which asked for a spool was placed."""
@@ -63,7 +67,7 @@ class SpoolOwner:
 
     def begin(self, jobs: Iterable[Job]) -> None:
         """Begin to lead: the jobs that are not over may have asked for a spool."""
-        self._wanted = self.hurries = _any_wants(jobs)
+        self._wanted = self.hurries = self._is_there or _any_wants(jobs)
 
     async def look(self) -> None:
         """Make or correct the stream, if any job has asked for it."""
@@ -81,7 +85,7 @@ class SpoolOwner:
     async def _look(self) -> str:
         size, age_ns = self._bounds.bytes, self._bounds.age_ns
         copies = self._copies()
-        place = on_broker(self.place()) if copies == 1 else None
+        place = on_broker(self._place) if copies == 1 else None
         config = SpoolConfig(num_replicas=copies, max_bytes=size, max_age=age_ns, placement=place)
         body = msgspec.json.encode(config)
         wanted = msgspec.json.decode(body)

@@ -10,14 +10,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from stoker.mesh.broker.spool_bounds import SpoolBounds
+from stoker.mesh.connection.requests import Requests
 from stoker.mesh.log import kept_log, log_record
 from stoker.mesh.log.jetstream_log import JetStreamLog
 from stoker.mesh.server import notify
 from stoker.mesh.server.recorded_log import RecordedLog
+from stoker.mesh.server.spool_owner import SpoolOwner
+from stoker.mesh.server.spooled_output import SpooledOutput
 from stoker.native.errors import Corrupt, Unavailable
 from tests.mesh.log.test_jetstream_log import connect, contents
 from tests.mesh.log.test_log_copies import until_kept
 from tests.mesh.nats_server import CLUSTER, Server
+from tests.mesh.server.test_spooled_output import KEY, WORDS, Bed
 from tests.mesh.several_brokers import joined
 
 SIZE, ENTRIES, TRIMMED = 1 << 20, 30, 7
@@ -149,3 +154,52 @@ async def test_a_log_that_is_gone_without_a_copy_ends_the_scheduler(brokers: lis
     first.start()  # by whoever keeps no copy
     with pytest.raises(Corrupt, match="the log's stream is gone"):
         await open_at(first)
+
+
+async def test_what_was_spooled_at_an_only_server_is_kept(stopped_server: Server) -> None:
+    first = stopped_server
+    first.start()
+    await (await engine(first)).open(may_make=True)
+    spool = SpoolOwner(Requests(await first.connect("scheduler")), lambda: 1, SpoolBounds())
+    spool.stay("", there=True)
+    spool.begin([])
+    await spool.look()
+    await Bed(await first.connect("node1"), await first.connect("scheduler")).put(
+        KEY, 0, WORDS, over=True
+    )
+    await first.close_connections()
+    first.connections.clear()
+    first.stop()
+    servers = joined(first, 3)
+    begin_state(first)
+    log_record.made(first.folder / "state/scheduler", 0)
+    try:
+        kept_log.settle(first.folder)
+        for server in servers:
+            server.start()
+        await told_again(first)
+    finally:
+        for server in servers:
+            await server.close_connections()
+            server.stop()
+
+
+async def told_again(first: Server) -> None:
+    """The leader has the other brokers know the spool, though no job that is not over has one."""
+    log = await engine(first)
+    async with asyncio.timeout(60):
+        while not log.last:  # an empty log: nothing says that it is whole
+            with contextlib.suppress(Unavailable):
+                await log.open(may_make=True, place=first.settings.server_name)
+                break
+    scheduler = await first.connect("scheduler")
+    spool = SpoolOwner(Requests(scheduler), lambda: 1, SpoolBounds())
+    spool.stay(log.place, there=recorded(first).has_spool(log))
+    spool.begin([])
+    async with asyncio.timeout(60):
+        while (
+            spool.hurries or await SpooledOutput(scheduler).read("node1", KEY, "out", 0, 9) is None
+        ):
+            await spool.look()
+    part = await SpooledOutput(scheduler).read("node1", KEY, "out", 0, 1000)
+    assert part is not None and part.data == WORDS
