@@ -112,7 +112,7 @@ def _near(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only a wrong name needs it
 
     found = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean {found[0]}?" if found else f"known are {', '.join(known)}"
+    return f"perhaps {found[0]} is meant" if found else f"known are {', '.join(known)}"
 
 
 def check_settings(settings: AlertSettings) -> None:

@@ -50,7 +50,7 @@ def alerts_command(context: click.Context, state: str | None, output: Form) -> N
     if _printed(book.firing, output, status):
         return
     _print_table(book.firing, "no alert fires")
-    for line in _notes(status):
+    for line in _notes(status, where):
         click.echo(line)
 
 
@@ -136,10 +136,14 @@ def _chosen(firing: Sequence[Alert], words: Sequence[str]) -> list[Alert]:
     return list(found.values())
 
 
-def _notes(status: AlertStatus | None) -> list[str]:
+def _notes(status: AlertStatus | None, where: StateFolder) -> list[str]:
     """Return what else there is to say: rules that watch nothing, changes that were lost."""
     if status is None:
-        return ["no agent judges alerts now: no node runs here, or config.toml has no [[alert]]"]
+        from stoker.agent.supervise import pids
+
+        runs = "agent" in pids.find(where)
+        why = "config.toml has no [[alert]]" if runs else "the node is down: stoker up"
+        return [f"no agent judges alerts now: {why}"]
     age_s = (time.time_ns() - status.t_ns) / 1e9
     notes = [
         f"rule {_clean(rule.name)} watches nothing: this node has no such series {rule.metric}"

@@ -158,7 +158,7 @@ def _status(state: StateFolder | ForeignNode) -> status.Status:
     """Return the status of the node's agent, which everybody can read on another user's node."""
     if isinstance(state, StateFolder):
         require(state)
-        return status.read(state.run, start=call(state, "up"))
+        return status.read(state.run, start=f"Start the node: {call(state, 'up')}")
     run = state.run()
     if run is None:
         raise Unavailable(

@@ -77,7 +77,8 @@ def parse(data: bytes) -> tuple[dict[str, Any], list[FileFault]]:
         text = data.decode()
         tables = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        return {}, [FileFault((), f"is not UTF-8: byte {error.start} is {data[error.start]:#04x}")]
+        wrong = f"byte {error.start} is {data[error.start]:#04x}"
+        return {}, [FileFault((), f"it is not UTF-8: {wrong}")]
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         return {}, [_not_toml(str(error))]
     return tables, [each._replace(line=_line(text, each.path)) for each in found(tables)]
@@ -103,9 +104,9 @@ def _not_toml(said: str) -> FileFault:
     """Return the fault of a text that is no TOML, of which tomllib says where it is."""
     place = re.search(r" \(at line (\d+), column (\d+)\)", said)
     if place is None:
-        return FileFault((), f"is not TOML: {said}")
+        return FileFault((), f"it is not TOML: {said}")
     what = said.replace(place[0], f" at column {place[2]}")
-    return FileFault((), f"is not TOML: {what}", int(place[1]))
+    return FileFault((), f"it is not TOML: {what}", int(place[1]))
 
 
 def _checked(name: str, check: Any, table: Any) -> Iterator[FileFault]:
@@ -175,7 +176,7 @@ def _unknown(path: Keys, known: Iterable[str]) -> FileFault:
 
     near = get_close_matches(str(path[-1]), list(known), n=1, cutoff=0.6)
     what = "is no setting" if len(path) > 1 else "is no table of settings"
-    remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    remedy = f"perhaps {near[0]} is meant" if near else f"known are {', '.join(known)}"
     return FileFault(path, f"{what}: {remedy}")
 
 

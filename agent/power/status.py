@@ -122,6 +122,6 @@ def read(run: Path, start: str = "stoker up") -> Status:
             found = msgspec.json.decode(file.read(), type=Status)
         return msgspec.structs.replace(found, t_ns=max(found.t_ns, told_ns))
     except FileNotFoundError:
-        raise Unavailable("no agent here says anything about power", hint=start) from None
+        raise Unavailable("no agent runs here that tells about power", hint=start) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise Unavailable(f"{run / NAME}: {error}") from None

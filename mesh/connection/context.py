@@ -8,6 +8,7 @@ than the one that was meant.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 import os
@@ -166,11 +167,18 @@ def run_folders(state: Path) -> tuple[Path, ...]:
     return (Path("/run/stoker") / name, *(own if uid else ()))
 
 
+def _none_runs(state: Path) -> str:
+    """Return what is said of a state folder whose node does not run, or that has none."""
+    with contextlib.suppress(OSError):
+        if (state / "cluster.json").exists():
+            return f"the node of {state} is down: start it with `stoker up` or pass --state"
+    return f"no stoker node found in {state}: start one with `stoker up` or pass --state"
+
+
 def _of_state(state: Path) -> Context:
     endpoint = _endpoint(state)
     if endpoint is None:
-        hint = "start one with `stoker up` or pass --state"
-        raise NotFound(f"no stoker node found in {state}: {hint}")
+        raise NotFound(_none_runs(state))
     certificate = Path(endpoint.certificate)
     user = _login()
     keys = state / "keys"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -148,6 +149,6 @@ def _show(file: RecordingFile, output: tables.Output, *more: str) -> None:
     from stoker.tui.render import recording_page
 
     def page() -> str:
-        return "".join(f"{text.clean(each)}\n" for each in (*recording_page.lines(file), *more))
+        return recording_page.page((*recording_page.lines(file), *more), text.columns(sys.stdout))
 
     show_one(nouns.RECORDINGS, recording_page.described(file), output, page)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stoker.mesh.recording.recording_file import RecordingFile
-from stoker.tui.render import units
+from stoker.tui.render import text, units
 
 HOUR_NS = 3_600_000_000_000
 NAMES_CELLS = 56
@@ -84,6 +84,12 @@ def lines(file: RecordingFile) -> list[str]:
     if not file.gaps and not file.damages:
         shown.append(("gaps", "none"))
     return [f"{label:<9}{words}" for label, words in shown]
+
+
+def page(shown: Sequence[str], width: int | None) -> str:
+    """Return lines as they are printed, wrapped for a terminal of `width` columns."""
+    clean = map(text.clean, shown)
+    return "".join(f"{text.wrap(line, width, 9) if width else line}\n" for line in clean)
 
 
 def span(from_ns: int, to_ns: int) -> str:

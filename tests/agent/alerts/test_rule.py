@@ -18,10 +18,10 @@ from stoker.native.errors import BadRequest
     [
         (
             "metric = 'hw.temprature'\nabove = 1",
-            "metric is 'hw.temprature': did you mean hw.temper",
+            "metric is 'hw.temprature': perhaps hw.temper",
         ),
         ("metric = 'stoker.kernel.duration'\nabove = 1", "metric is"),
-        ("metric = 'hw.power'\nabove = 1\nwhere = { 'hw.idd' = 'x' }", "did you mean hw.id?"),
+        ("metric = 'hw.power'\nabove = 1\nwhere = { 'hw.idd' = 'x' }", "perhaps hw.id is meant"),
         ("metric = 'hw.power'", "above or below must be given, and only one of them"),
         ("metric = 'hw.power'\nabove = 1\nbelow = 2", "above or below must be given"),
         ("metric = 'hw.power'\nabove = nan", "must be finite"),

@@ -62,7 +62,7 @@ def test_the_list_says_which_why_since_when_and_that_it_is_simulated(where: Stat
     assert lines[2].strip() == "GPU-1 SIM hw.sensor_location=memory"
     assert lines[3].strip() == FIRING.reason
     assert lines[4].strip() == "look?[2J"
-    assert lines[5].startswith("no agent judges alerts now")
+    assert lines[5] == "no agent judges alerts now: the node is down: stoker up"
     assert max(map(len, lines)) <= 80
 
 

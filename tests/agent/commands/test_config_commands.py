@@ -52,7 +52,7 @@ def test_validate_prints_one_line_for_each_fault(folder: Path) -> None:
     done = config("validate", folder=folder)
     assert done.exit_code == 2
     assert done.stderr.splitlines()[:2] == [
-        f"{file}:2: up.prot is no setting: did you mean port?",
+        f"{file}:2: up.prot is no setting: perhaps port is meant",
         f'{file}:5: retention.jobs is "x": it must be a whole number',
     ]
     assert "\x1b" not in done.output
@@ -97,7 +97,7 @@ def test_print_refuses_a_file_with_a_fault(folder: Path) -> None:
     (folder / "config.toml").write_text("[up\n")
     done = config("print", folder=folder)
     assert isinstance(done.exception, BadRequest)
-    assert "config.toml:1: is not TOML" in str(done.exception)
+    assert "config.toml:1: it is not TOML" in str(done.exception)
 
 
 def test_up_starts_nothing_with_a_fault_anywhere_in_the_file(folder: Path) -> None:
@@ -108,5 +108,5 @@ def test_up_starts_nothing_with_a_fault_anywhere_in_the_file(folder: Path) -> No
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "retentoin is no table of settings: did you mean retention?" in done.stderr
+    assert "retentoin is no table of settings: perhaps retention is meant" in done.stderr
     assert [path.name for path in folder.iterdir()] == ["config.toml"]

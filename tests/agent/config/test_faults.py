@@ -18,8 +18,8 @@ def said(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[retentoin]\n", "1: retentoin is no table of settings: did you mean retention?"),
-        ("[retention]\nbites = 1\n", "2: retention.bites is no setting: did you mean bytes?"),
+        ("[retentoin]\n", "1: retentoin is no table of settings: perhaps retention is meant"),
+        ("[retention]\nbites = 1\n", "2: retention.bites is no setting: perhaps bytes is meant"),
         (
             "[requests]\nsigned = true\n",
             "2: requests.signed is no setting: known are require_signature",
@@ -36,7 +36,7 @@ def said(text: str) -> list[str]:
         ("[[device]]\nmodel = 'a'\n", "1: device[1] has no id: it must have one"),
         (
             "[[device]]\nid = 'a'\n[[device]]\nid = 'b'\nvendr = 'c'\n",
-            "5: device[2].vendr is no setting: did you mean vendor?",
+            "5: device[2].vendr is no setting: perhaps vendor is meant",
         ),
         (
             '[otlp]\ntemporality = "dleta"\n',
@@ -54,10 +54,10 @@ def said(text: str) -> list[str]:
         ("[budgets]\nwaiters = 0\n", "2: budgets.waiters is 0, from 1 to 1099511627776"),
         (
             "[power.cards.a]\nat_mots_w = 3\n",
-            "2: power.cards.a.at_mots_w is no setting: did you mean at_most_w?",
+            "2: power.cards.a.at_mots_w is no setting: perhaps at_most_w is meant",
         ),
         ("[limits]\nnodes = 0\n", "2: limits.nodes is 0: it must be a whole number >= 1"),
-        ("a = \n", "1: is not TOML: Invalid value at column 5"),
+        ("a = \n", "1: it is not TOML: Invalid value at column 5"),
     ],
 )
 def test_each_fault_is_one_line(text: str, line: str) -> None:
@@ -87,7 +87,7 @@ def test_a_value_of_a_secret_setting_is_in_no_fault() -> None:
 
 def test_a_text_that_is_not_utf8_says_where() -> None:
     tables, found = faults.parse(b"a = '\xff'")
-    assert (tables, [each.text for each in found]) == ({}, ["is not UTF-8: byte 5 is 0xff"])
+    assert (tables, [each.text for each in found]) == ({}, ["it is not UTF-8: byte 5 is 0xff"])
 
 
 def test_no_file_has_no_fault_and_a_folder_is_refused(tmp_path: Path) -> None:

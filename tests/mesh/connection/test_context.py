@@ -70,6 +70,13 @@ def test_a_named_state_without_a_node_is_not_replaced_by_another(place: Path) ->
         context.find(str(place / "empty"), {})
 
 
+def test_a_node_that_is_down_is_not_said_to_be_nowhere(place: Path) -> None:
+    (place / "mine").mkdir()
+    (place / "mine/cluster.json").write_text("{}")
+    with pytest.raises(NotFound, match=r"the node of \S*mine is down: start it with `stoker up`"):
+        context.find(str(place / "mine"), {})
+
+
 def test_ones_own_key_comes_before_the_administrators(place: Path) -> None:
     both = make_node(place, "both", "admin", "user-alice")
     found = context.find(str(both), {})

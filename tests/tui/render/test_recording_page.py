@@ -23,6 +23,11 @@ async def test_the_page_says_what_a_recording_holds(monkeypatch: pytest.MonkeyPa
     assert lines[3] == "nodes    3: n1, n2, n3"
     assert lines[-1] == "gap      1970-01-12 13:46:59 to 13:47:20, 21 s: the broker is gone"
     assert all(len(line) <= 80 for line in lines), lines
+    long = f"gap      {'the node was down ' * 6}"
+    wrapped = recording_page.page([*lines, long], 80).splitlines()
+    assert wrapped[:-2] == lines and wrapped[-1].startswith(" " * 9 + "was down")
+    assert all(len(line) <= 80 for line in wrapped)
+    assert recording_page.page([long], None) == f"{long}\n"
     told = recording_page.described(file)
     hours = 59 * SECOND / recording_page.HOUR_NS * 11
     assert told["bytes_per_device_hour"] == pytest.approx(file.size / hours)
