@@ -198,6 +198,8 @@ def lose_the_leaders_host(servers: list[ServerHost]) -> None:
     moves = job(rest[0], "--constraint", "may=run")
     wait_until(lambda: placed(rest[0], moves) == lost.name, "a job runs beside the leader")
     wait_until(lambda: placed(rest[0], stays) != "", "another one runs elsewhere")
+    told = number_of(lost.stoker("submit", "--constraint", "may=run", "--", "echo", "lost"))
+    assert rest[0].stoker("logs", "-f", str(told)).stdout == b"lost\n"
     rest[0].stoker("node", "label", rest[1].name, "may=run")
     killed_ns = time.time_ns()
     lost.lose_power()
@@ -213,9 +215,14 @@ def lose_the_leaders_host(servers: list[ServerHost]) -> None:
     screen = rest[0].stoker("cluster", "status", check=False)
     assert screen.returncode == 1 and b"must stay" in screen.stdout
     assert f"{lost.name} does not answer".encode() in screen.stdout
+    unread = rest[0].stoker("logs", str(told), check=False)
+    assert (unread.returncode, unread.stdout) == (1, b"")
+    assert f"node {lost.name} is given up".encode() in unread.stderr, unread.stderr
+    assert b"--spool-output" in unread.stderr, unread.stderr
     lost.plug_in()
     lost.stoker("up")
     wait_until(lambda: in_step(servers), "it is back and in step", PATIENCE_S)
+    assert rest[0].stoker("logs", str(told)).stdout == b"lost\n", "the disk of the host has it"
     for number in (stays, moves):
         rest[0].stoker("cancel", str(number))
     lost.stoker("node", "label", lost.name, "place-", "may-")
