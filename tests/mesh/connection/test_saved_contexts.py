@@ -38,7 +38,7 @@ def test_a_context_in_use_is_the_one_that_commands_find(environ: dict[str, str])
 def test_a_context_that_is_not_there_names_those_that_are(environ: dict[str, str]) -> None:
     with pytest.raises(NotFound, match="two") as told:
         saved_contexts.use("two", environ)
-    assert "none is saved" in told.value.hint
+    assert "None is saved" in told.value.hint
     saved_contexts.save("one", at(1), environ)
     with pytest.raises(NotFound) as told:
         saved_contexts.use("two", environ)
