@@ -43,7 +43,8 @@ def cluster_init_command(
     """Let other hosts reach this node's broker, from the next `stoker up` on.
 
     With --servers 3 it is the first of three servers, each with broker and scheduler and a copy of
-    the log, so that the cluster outlives any one of them. This is chosen before the first `up`.
+    the log, so that the cluster outlives any one of them. This is chosen before the first `up`; one
+    server whose `init` came before its first `up` becomes three later while jobs run.
 
     Nothing of an existing node is lost: its log, keys, users and jobs stay. Its broker's port stays
     too from then on, because other hosts know it. With the default address the broker takes this
