@@ -474,7 +474,10 @@ class TraceThread:
     def _timeline(self, key: TaskKey, path: Path) -> Path:
         job = self._traced.get(key)
         if job is None:
-            raise NotFound(f"job {key.job} is not being traced")
+            raise NotFound(
+                f"job {key.job} is not being traced",
+                hint="Traced is what has devices (--gpus) and no --trace off, while it runs",
+            )
         job.write_timeline(path)
         return path
 

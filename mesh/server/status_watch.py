@@ -111,7 +111,8 @@ class StatusWatch:
         if free >= reserve:
             return ""
         have, want = free / (1 << 20), reserve / (1 << 20)
-        return f"the state disk has {have:.1f} MiB free, {want:.1f} MiB are kept in reserve"
+        room = f"{have:.1f} MiB free, {want:.1f} MiB are kept in reserve"
+        return f"the state disk has {room}: make room at {self._options.state}"
 
     def _line(self) -> str:
         """Return the status, with what an administrator should know although all works."""

@@ -111,6 +111,7 @@ async def test_submits_are_refused_with_a_reason_until_there_is_room(node: Node)
             if said.startswith("refused"):
                 break
         assert said.startswith("refused: no job is taken now: the state disk has 0.0 MiB free")
+        assert f": make room at {node.folder}" in said
         assert Refused.code == "refused"
         listed = await node.ask("alice", "job", "list")
         filler.unlink()

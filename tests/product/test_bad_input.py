@@ -219,6 +219,12 @@ def test_a_job_that_does_not_exist(unchanged: LiveNode, verb: str) -> None:
 # --- programs -------------------------------------------------------------------------------------
 
 
+def test_a_timeline_of_what_is_not_traced_says_what_is(node: LiveNode) -> None:
+    job = node.run("true").job
+    said = one_line(node.stoker("trace", str(job), check=False), 1)
+    assert f"job {job} is not being traced. Traced is what has devices" in said
+
+
 def test_a_missing_program_exits_127(node: LiveNode) -> None:
     for name in ("/no/such/program", "no-such-program"):
         done = node.stoker("run", "--", name, check=False)
