@@ -54,17 +54,10 @@ static __always_inline __u64 job_of_request(struct request *request)
 
 static __always_inline bool forget(__u64 key)
 {
-	if (bpf_map_delete_elem(&requests, &key))
+	if (!requests_in_flight || bpf_map_delete_elem(&requests, &key))
 		return false;
 	__sync_fetch_and_add(&requests_in_flight, -1);
 	return true;
-}
-
-/* Forget a request whose end can no longer be told. */
-static __always_inline void lose(__u64 key)
-{
-	if (requests_in_flight && forget(key))
-		count_lost(SK_PRODUCER_REQUEST);
 }
 
 static __always_inline int request_began(struct request *request)
@@ -107,7 +100,8 @@ static __always_inline int request_ended(struct request *request)
 SEC("raw_tp/block_io_start")
 int on_request_start(__u64 *ctx)
 {
-	lose(ctx[0]);
+	if (forget(ctx[0]))
+		count_lost(SK_PRODUCER_REQUEST);
 	return request_began((struct request *)ctx[0]);
 }
 
@@ -135,11 +129,11 @@ int on_request_complete(__u64 *ctx)
 	return request_ended(request);
 }
 
-/* A request that was merged into another one ends nowhere else, and the other one's length and
- * bytes do not tell its own. */
+/* A request that was merged into another one ends nowhere else. It is a part of that one now, and
+ * not lost. */
 SEC("raw_tp/block_rq_merge")
 int on_request_merge(__u64 *ctx)
 {
-	lose(ctx[0]);
+	forget(ctx[0]);
 	return 0;
 }
