@@ -29,10 +29,10 @@ from tests.product_node import LiveNode, live_node, wait_until
 
 ROUNDS = {
     "spin": 8.0,
-    "lists": 20.0,
-    "polite": 10.0,
     "submits": 10.0,
     "output": 10.0,
+    "lists": 20.0,
+    "polite": 10.0,
     "subscriptions": 3.0,
     "silent": 10.0,
     "keyless": 15.0,
