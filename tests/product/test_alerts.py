@@ -173,7 +173,7 @@ def check_the_live_view_shows_and_acknowledges_it(scene: Scene, alert: str) -> N
         screen.press(":alerts\r")
         screen.wait(lambda s: f"{alert} " in s.text and "FIRING" in s.text, "the alert")
         screen.wait(lambda s: "rules that watch nothing: losses" in s.text, "a rule without series")
-        assert "SIM" in screen.text and "above 0.5" in screen.text
+        screen.wait(lambda s: "SIM" in s.text and "above 0.5" in s.text, "what has crossed")
         screen.press("a")
         screen.wait(
             lambda s: "acknowledge alert " in s.text and f":{alert}?" in s.text, "a question"
