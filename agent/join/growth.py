@@ -90,7 +90,7 @@ def pause_s(where: StateFolder, now_s: float) -> float:
 
 def be_alone_again(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     """Have a first server be an only one again, which has decided nothing since it was one; return
-    the record. Those that joined stay joined. The same record, if its log is that of all."""
+    the record. Those that joined stay joined. If its log is that of all, nothing changes."""
     if not kept_log.take_back(where.nats):
         return cluster
     owners = {admin_of(each.node) for each in cluster.servers[1:]}

@@ -80,6 +80,14 @@ def test_in_a_line_of_any_length_each_comes_to_be_tried(order: Order) -> None:
     assert started == waits
 
 
+def test_a_late_user_passes_a_line_of_many_users() -> None:
+    """More clients than have tries of their own counted are ahead of it."""
+    flooded = Flooded(Order.BACKFILL, 0)
+    for client in range(100, 140):
+        flooded.submit(client, 40, cpu_milli=4000)
+    assert flooded.submit(OTHER) == {flooded.jobs}
+
+
 def test_nobody_passes_in_a_queue_that_does_not_overtake() -> None:
     flooded = Flooded(Order.FIFO, 900)
     assert flooded.submit(OTHER) == set()

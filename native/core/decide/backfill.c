@@ -49,8 +49,8 @@ static bool backfill_one(struct sk_pass *pass, uint32_t slot)
 	return true;
 }
 
-/* Return where the tries of this job's client are counted. A client that finds no place of its own
- * shares the last one. */
+/* Return where the tries of this job's client are counted. Clients that find no place of their own
+ * share the last one. */
 static struct sk_client_tries *tries_of(struct sk_pass *pass, const struct sk_job *job)
 {
 	uint32_t at = 0;
@@ -95,12 +95,18 @@ static uint32_t try_first(struct sk_pass *pass, uint32_t slot)
 	return slot;
 }
 
+/* True if a client had its tries. Of those that share a place nobody knows who had them. */
+static bool is_served(const struct sk_pass *pass, const struct sk_client_tries *tries)
+{
+	return tries < &pass->clients[SK_CLIENTS_TRIED_MAX] && tries->count >= SK_CLIENT_TRIES_FEW;
+}
+
 /* Try a job of a client that had few tries, with the bound of this part of the pass. */
 static bool try_few(struct sk_pass *pass, uint32_t slot)
 {
 	const struct sk_core *core = pass->plan.trial->act.core;
 
-	if (tries_of(pass, &core->jobs[slot])->count >= SK_CLIENT_TRIES_FEW)
+	if (is_served(pass, tries_of(pass, &core->jobs[slot])))
 		return true;
 	return pass->tries < SK_LINE_TRIES_MAX && try_job(pass, slot);
 }
