@@ -77,13 +77,16 @@ class Worker:
                 self._process.stdin.write(json.dumps(request).encode() + b"\n")
                 await self._process.stdin.drain()
                 line = await self._process.stdout.readline()
-                answer = json.loads(line)
+                answer = json.loads(line) if line else None
         except TimeoutError:
             self.kill()
             raise Failed(Reason.CHOICE_LATE, f"no answer for {seconds:g} s") from None
         except (OSError, ValueError) as error:
             self.kill()
             raise Failed(Reason.CHOICE_RAISED, f"its process ended: {error}") from None
+        if answer is None:
+            self.kill()
+            raise Failed(Reason.CHOICE_RAISED, "its process ended without an answer")
         if not isinstance(answer, dict):
             self.kill()
             raise Failed(Reason.CHOICE_INVALID, "its process said something else")

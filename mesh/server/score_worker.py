@@ -60,11 +60,19 @@ def answered(function: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = function(request["job"], request["candidates"])
     except BaseException as error:
-        return {"raised": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]}
+        return {"raised": words(error)}
     try:
         return {"scores": scores(answer, [row["node"] for row in request["candidates"]])}
-    except (TypeError, ValueError) as error:
-        return {"invalid": str(error)[:ERROR_CHARS_MAX]}
+    except BaseException as error:
+        return {"invalid": words(error)}
+
+
+def words(error: BaseException) -> str:
+    """Return what an error says of itself, or its class where that raises as well."""
+    try:
+        return f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]
+    except BaseException:
+        return type(error).__name__[:ERROR_CHARS_MAX]
 
 
 def main() -> None:
@@ -78,7 +86,7 @@ def main() -> None:
     try:
         function, said = loaded(first["source"], first["name"]), {"loaded": ""}
     except BaseException as error:
-        function, said = None, {"failed": f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]}
+        function, said = None, {"failed": words(error)}
     print(json.dumps(said), file=answers, flush=True)
     if function is None:
         return
