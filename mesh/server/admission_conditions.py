@@ -24,7 +24,7 @@ from stoker.scheduler.conditions import (
 from stoker.scheduler.wire_names import Relation
 
 WORD_CHARS_MAX = 128
-_FIELDS = ("vendors", "archs", "drivers", "profiles", "prefer")
+_FIELDS = ("models", "vendors", "archs", "drivers", "profiles", "prefer")
 
 
 def check_conditions(request: JobRequest) -> None:

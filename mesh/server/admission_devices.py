@@ -58,7 +58,7 @@ def _check_levels(request: JobRequest) -> None:
     if levels and max(request.tasks, request.tasks_per_node, request.nodes) == 1:
         raise BadRequest(
             f"within {levels[0]!r} keeps the tasks of a gang together, but the job has one task",
-            hint=f"--require {levels[0]}=NAME keeps a job in one of them",
+            hint=f"--node-label {levels[0]}=NAME keeps a job in one of them",
         )
 
 
@@ -84,12 +84,12 @@ def _check_exclusivity(request: JobRequest) -> None:
     word, part = request.exclusivity, request.gpu_milli % MILLI
     if word in ("exclusive", "mig") and part:
         raise BadRequest(
-            f"exclusivity is {word!r}, but gpu_milli {request.gpu_milli} is a part of one device",
+            f"exclusivity is {word!r}, but gpu_milli asks for a part of one device",
             hint="ask for whole ones (--gpus 1), or say shared",
         )
     if word == "shared" and not part:
         raise BadRequest(
-            f"exclusivity is 'shared', but gpu_milli {request.gpu_milli} is whole devices",
+            "exclusivity is 'shared', but gpu_milli asks for whole devices",
             hint="ask for a part of one: --gpus 0.5",
         )
     if word == "exclusive" and request.profiles:

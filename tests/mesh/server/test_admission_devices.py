@@ -10,6 +10,7 @@ import pytest
 from stoker.mesh.server.admission import admit
 from stoker.mesh.wire.job_request import JobRequest
 from stoker.native.errors import BadRequest
+from stoker.tui.options.job_flags import FLAGS
 
 
 @pytest.mark.parametrize(
@@ -19,15 +20,16 @@ from stoker.native.errors import BadRequest
         ({"exclusivity": "mig", "gpu_milli": 0}, "exclusivity speaks of devices"),
         ({"topology": "required", "gpu_milli": 0}, "topology speaks of devices"),
         ({"numa": "require", "gpu_milli": 0}, "numa speaks of devices"),
+        ({"models": ("H200",), "gpu_milli": 0}, "models speaks of devices"),
         ({"device_ids": ("0", "0")}, "names a device twice"),
         ({"device_ids": ("0",), "gpu_milli": 2000}, "names 1 devices"),
         ({"device_ids": tuple(map(str, range(13)))}, "has 13 devices, at most 12"),
         ({"device_ids": ("",)}, "printable characters"),
         ({"device_ids": ("a\nb",)}, "printable characters"),
         ({"device_ids_mode": "require"}, "names no device"),
-        ({"exclusivity": "exclusive", "gpu_milli": 500}, "a part of one device"),
+        ({"exclusivity": "exclusive", "gpu_milli": 500}, "gpu_milli asks for a part of one device"),
         ({"exclusivity": "mig", "gpu_milli": 500}, "a part of one device"),
-        ({"exclusivity": "shared"}, "whole devices"),
+        ({"exclusivity": "shared"}, "gpu_milli asks for whole devices"),
         ({"exclusivity": "exclusive", "profiles": ("cpx",)}, "names partitions"),
         ({"exclusivity": "mig", "device_kind": "cpu"}, "device_kind is 'cpu'"),
         ({"topology": "required"}, "nothing to link"),
@@ -50,6 +52,17 @@ from stoker.native.errors import BadRequest
 def test_what_contradicts_itself_is_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
         admit(JobRequest(argv=("true",), **{"gpu_milli": 1000, **fields}))
+
+
+def test_a_hint_names_an_option_that_there_is() -> None:
+    with pytest.raises(BadRequest) as refused:
+        admit(JobRequest(argv=("true",), gpu_milli=1000, within="rack"))
+    assert refused.value.hint.split()[0] in {name for flag in FLAGS for name in _names(flag)}
+
+
+def _names(flag: Any) -> list[str]:
+    """Return the spellings of an option of `run`."""
+    return list(flag(lambda: None).__click_params__[0].opts)
 
 
 @pytest.mark.parametrize(
