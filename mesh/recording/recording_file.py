@@ -8,6 +8,7 @@ those of the key block before it with all later changes up to it, however one ca
 from __future__ import annotations
 
 import bisect
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -88,7 +89,10 @@ class RecordingFile:
     def open(cls, path: Path) -> RecordingFile:
         """Read a file; NotFound, Denied, Refused, Corrupt or NotSupported names it."""
         try:
-            size = path.stat().st_size
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                raise Refused(f"{path} is a pipe or a device, and recordings are read from files")
+            size = found.st_size
             if size > FILE_BYTES_MAX:
                 raise Refused(f"{path} has {size} bytes, and at most {FILE_BYTES_MAX} are replayed")
             return cls(path.read_bytes(), str(path))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fakes.top_cluster import GPU, NOW, SECOND
 from stoker.mesh.recording import blocks, recording_file
 from stoker.mesh.recording.blocks import HEADER, Recorded
 from stoker.mesh.recording.recording_file import STOPPED, Gap, RecordingFile, told_until
-from stoker.native.errors import Corrupt, NotFound, NotSupported, StokerError
+from stoker.native.errors import Corrupt, NotFound, NotSupported, Refused, StokerError
 
 CARD = f"n1:{GPU}0"
 MINUTES = 150
@@ -127,7 +128,10 @@ async def test_what_cannot_be_replayed_is_refused_in_one_line(tmp_path: Path) ->
         with pytest.raises(kind, match=words) as raised:
             RecordingFile.open(path)
         assert str(path) in raised.value.message and "\n" not in str(raised.value)
-    for path, kind in ((tmp_path / "none.rec", NotFound), (tmp_path, NotFound)):
+    os.mkfifo(pipe := tmp_path / "pipe.rec")
+    endless = Path("/dev/zero")
+    none = tmp_path / "none.rec"
+    for path, kind in ((none, NotFound), (tmp_path, NotFound), (pipe, Refused), (endless, Refused)):
         with pytest.raises(kind):
             RecordingFile.open(path)
 
