@@ -41,6 +41,9 @@ NOT_TAKEN: Mapping[str, str] = {
     "OTEL_PROPAGATORS": "no context comes with a job",
     "OTEL_ATTRIBUTE_COUNT_LIMIT": "series have the attributes of the table, no others",
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "names have lengths of their own",
+    "OTEL_CONFIG_FILE": "config.toml has the settings",
+    "OTEL_LOG_LEVEL": "the agent's log is whole",
+    "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "see OTEL_RESOURCE_ATTRIBUTES",
 }
 """Variables that have no effect, and why."""
 

@@ -16,6 +16,7 @@ from stoker.agent.state.signal_environment import OtlpSignal
 TRACES = OtlpSignal("TRACES", "traces", "/v1/traces")
 SAMPLER, ARGUMENT = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 _BATCHES = "ended jobs wait in telemetry, and 64 of them go in one request"
+_OTLP = "traces are sent by OTLP alone"
 TAKEN: tuple[str, ...] = (*TRACES.taken, SAMPLER, ARGUMENT)
 NOT_TAKEN: Mapping[str, str] = {
     "OTEL_BSP_SCHEDULE_DELAY": _BATCHES,
@@ -28,6 +29,8 @@ NOT_TAKEN: Mapping[str, str] = {
     "OTEL_SPAN_LINK_COUNT_LIMIT": "a job has links to 32 that it followed at most",
     "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": "spans have no events",
     "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT": "a link has one attribute",
+    "OTEL_EXPORTER_ZIPKIN_ENDPOINT": _OTLP,
+    "OTEL_EXPORTER_ZIPKIN_TIMEOUT": _OTLP,
 }
 """Variables that have no effect, and why."""
 SAMPLERS: Mapping[str, float | None] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk import environment_variables as sdk
 
+from stoker.agent.state import event_log_environment, span_environment
 from stoker.agent.state.otlp_config import OtlpConfig
 from stoker.agent.state.otlp_environment import NOT_TAKEN, TAKEN, configured
 
@@ -131,6 +132,16 @@ def test_every_variable_of_the_exporter_is_taken_or_named_with_a_reason() -> Non
     ours = {*TAKEN, *NOT_TAKEN}
     providers = {name for name in known if "CREDENTIAL_PROVIDER" in name}
     assert known - ours - providers == set()
+
+
+def test_no_variable_of_the_sdk_is_ignored_without_a_word() -> None:
+    """Those that choose classes of the Python SDK mean nothing to another program."""
+    known = {name for name in vars(sdk) if name.startswith("OTEL_")}
+    known = {name for name in known if not re.search("_PYTHON_|CREDENTIAL_PROVIDER", name)}
+    told = {*TAKEN, *NOT_TAKEN}
+    for signal in (span_environment, event_log_environment):
+        told |= {*signal.TAKEN, *signal.NOT_TAKEN}
+    assert len(known) > 60 and known - told == set()
 
 
 def test_the_page_names_every_variable() -> None:
