@@ -14,7 +14,7 @@ from stoker.scheduler import array_indexes
 from stoker.scheduler.array_indexes import ArrayIndexes
 from stoker.tui.render.units import MILLI
 
-_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _SECONDS: dict[str, Decimal] = {
     "ms": Decimal("0.001"),
     "s": Decimal(1),
@@ -22,11 +22,15 @@ _SECONDS: dict[str, Decimal] = {
     "h": Decimal(3600),
     "d": Decimal(86400),
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|i|B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:iB|i|B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _CLOCK = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,5}))?(?::(\d{1,2}))?", re.ASCII)
 """Slurm's forms: DAYS-HOURS[:MINUTES[:SECONDS]], HOURS:MINUTES:SECONDS and MINUTES:SECONDS."""
 _BARE = re.compile(r"\d+(?:\.\d+)?")
+_NO_LIMIT = re.compile(r"unlimited|infinite|0+", re.IGNORECASE)
+"""Slurm's words for a time that has no end."""
+_TYPED = re.compile(r"([^\s:]+):(\d+)", re.ASCII)
+"""Slurm's form of devices of a model: MODEL:NUMBER."""
 _JOBS = re.compile(r"last|(\d{1,18})(-(\d{1,18})?)?", re.ASCII)
 AFTERS_MAX = 8
 """The most jobs that one job may follow."""
@@ -53,6 +57,9 @@ def milli(text: str, what: str) -> int:
 
 def gpu_milli(text: str) -> int:
     """Thousandths for `--gpus`: 0, a part of one device, or whole devices; not `1.5`."""
+    if typed := _TYPED.fullmatch(text):
+        said = f"--gpus {typed[2]} --gpu-model {typed[1]}"
+        raise BadRequest(f"--gpus {text!r} names a model as Slurm does: say {said}")
     value = milli(text, "--gpus")
     if value > MILLI and value % MILLI:
         raise BadRequest(f"--gpus {text!r}: more than one device is granted in whole devices only")
@@ -69,13 +76,15 @@ def size_bytes(text: str, what: str) -> int:
         raise BadRequest(f"{what} {text!r} has no unit: say {text}M for MiB, which Slurm means")
     value = Decimal(match[1]) * _SIZES[match[2].upper()]
     if value != value.to_integral_value() or not 0 < value <= _SIZE_MAX:
-        raise BadRequest(f"{what} {text!r} is not a whole number of bytes between 1 and 2^60")
+        raise BadRequest(f"{what} {text!r} is not a number of bytes from 1 to 1024P")
     return int(value)
 
 
 def limit_seconds(text: str, what: str) -> float:
     """Seconds as `seconds` reads them, but no bare number, which Slurm reads as minutes."""
     text = text.strip()
+    if _NO_LIMIT.fullmatch(text):
+        raise BadRequest(f"{what} {text!r} is no limit in Slurm: leave out {what}")
     if _BARE.fullmatch(text):
         raise BadRequest(f"{what} {text!r} has no unit: say {text}s or {text}m, as Slurm means it")
     return seconds(text, what)

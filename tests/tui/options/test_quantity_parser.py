@@ -22,6 +22,12 @@ def test_a_share_that_means_nothing_is_refused(text: str) -> None:
         quantity_parser.gpu_milli(text)
 
 
+def test_devices_in_the_form_of_slurm_are_refused_with_those_of_stoker() -> None:
+    said = "'h100:2' names a model as Slurm does: say --gpus 2 --gpu-model h100"
+    with pytest.raises(BadRequest, match=said):
+        quantity_parser.gpu_milli("h100:2")
+
+
 def test_cpus_may_be_more_than_one_and_a_part() -> None:
     assert quantity_parser.milli("1.5", "--cpus") == 1500
 
@@ -35,6 +41,7 @@ def test_cpus_may_be_more_than_one_and_a_part() -> None:
         ("4Gi", 4 << 30),
         ("1048576", 1 << 20),
         ("1kb", 1024),
+        ("2Pi", 2 << 50),
     ],
 )
 def test_sizes(text: str, count: int) -> None:
@@ -85,6 +92,12 @@ def test_a_time_limit_without_a_unit_is_refused() -> None:
     with pytest.raises(BadRequest, match="--time '10' has no unit: say 10s or 10m, as Slurm"):
         quantity_parser.limit_seconds("10", "--time")
     assert quantity_parser.limit_seconds("10m", "--time") == 600
+
+
+@pytest.mark.parametrize("text", ["UNLIMITED", "infinite", "0"])
+def test_what_means_no_limit_elsewhere_is_named(text: str) -> None:
+    with pytest.raises(BadRequest, match=f"'{text}' is no limit in Slurm: leave out --time"):
+        quantity_parser.limit_seconds(text, "--time")
 
 
 @pytest.mark.parametrize(
