@@ -15,6 +15,8 @@ Row = Mapping[str, Any]
 Form = Literal["table", "wide", "json", "jsonl", "csv", "name"]
 FORMS: tuple[Form, ...] = ("table", "wide", "json", "jsonl", "csv", "name")
 """All output forms; `table` and `wide` are for people, and each verb makes its own."""
+SHORT_ID: Final = 12
+"""The length of a device's short id: `GPU-` or `MIG-` and eight digits of a UUID."""
 _NESTED = ("times", "spec", "usage", "decision")
 
 
@@ -35,6 +37,11 @@ def rendered(plural: str, name: str, rows: Sequence[Row], form: Form) -> str:
 def one(value: object) -> str:
     """Return one object as `-o json` prints it."""
     return _json(value, indent=True)
+
+
+def short_id(device: str) -> str:
+    """Return the beginning of a device's id, which every verb accepts in place of the whole."""
+    return device if len(device) <= SHORT_ID + 2 else device[:SHORT_ID]
 
 
 def clean(text: object) -> str:

@@ -182,6 +182,30 @@ MEASURED = ("bench ", "sim ", "demo", "chaos")
 """The beginnings of verbs that measure or simulate, and print a page or one JSON object."""
 
 
+NOT_READING = (
+    "up", "down", "install-service", "completion", "run", "logs", "cordon", "uncordon", "drain",
+    "undrain", "top", "user add", "user remove", "config init", "context save", "context use",
+    "audit export", "queue quota", "queue rm", "queue set", "alerts ack", "node drain",
+    "node label", "node remove", "node reserve", "node taint", "node undrain", "power budget",
+    "power cap", "power ceiling", "power control", "power draws", "power floor", "power tenant",
+    "cluster admit", "cluster backup", "cluster export", "cluster init", "cluster join",
+    "cluster limits", "cluster remove", "cluster replace", "cluster restore", "cluster revoke",
+    "cluster rotate", "cluster token", "cluster upgrade", "sim driver",
+)  # fmt: skip
+"""The verbs that change something, or pass on what is no row: output, a page, a script."""
+GROUPS = ("user", "config", "audit", "queue", "node", "probe", "bench", "sim")
+"""The verbs that need another one behind them."""
+
+
+def test_only_verbs_that_read_nothing_have_no_output_form() -> None:
+    without = {
+        name
+        for name, command in commands_of(main.cli)
+        if "-o" not in {each for p in command.params for each in p.opts}
+    }
+    assert without == {*NOT_READING, *GROUPS}
+
+
 def test_every_verb_that_reads_has_the_same_output_forms_and_dash_o_names_no_file() -> None:
     with_form: dict[str, object] = {}
     for name, command in commands_of(main.cli):

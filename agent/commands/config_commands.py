@@ -74,7 +74,8 @@ def print_command(state: str | None, changed: bool, output: Form) -> None:
 @config_command.command("validate")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @state_option
-def validate_command(file: Path | None, state: str | None) -> None:
+@output_option
+def validate_command(file: Path | None, state: str | None, output: Form) -> None:
     """Check the node's config.toml, or FILE: one line for each fault. Exit code 2 if there is one.
 
     FILE `-` is what comes on standard input.
@@ -89,10 +90,13 @@ def validate_command(file: Path | None, state: str | None) -> None:
         tables, found = faults.parse(sys.stdin.buffer.read(faults.BYTES_MAX))
     else:
         tables, found = faults.read(file)
-    for fault in found:
-        click.echo(_one_line(fault.at(file)), err=True)
+    if not show_rows("faults", "setting", [each.row for each in found], output):
+        for fault in found:
+            click.echo(_one_line(fault.at(file)), err=True)
     if found:
         sys.exit(2)
+    if output not in ("table", "wide"):
+        return
     if not file.exists() and str(file) != "-":
         click.echo(f"{file} is not there: every setting has its default (stoker config init)")
     else:

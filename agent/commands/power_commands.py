@@ -36,14 +36,18 @@ state_option = click.option(
 
 
 @click.group("power", invoke_without_command=True)
+@output_option
+@state_option
 @click.pass_context
-def power_command(context: click.Context) -> None:
+def power_command(context: click.Context, output: Form, folder: str | None) -> None:
     """Show and set the power budget of this node's cards.
 
     Without a subcommand it shows the status. Rules set here replace `[power]` in config.toml.
     """
     if context.invoked_subcommand is None:
-        context.invoke(status_command)
+        context.invoke(status_command, output=output, folder=folder)
+    elif folder is not None:
+        context.default_map = {context.invoked_subcommand: {"folder": folder}}
 
 
 @power_command.command("status")
@@ -56,7 +60,7 @@ def status_command(output: Form = "table", folder: str | None = None) -> None:
     if output == "json":
         click.echo(row_forms.one({"schema": SCHEMA, **msgspec.to_builtins(found)}), nl=False)
     elif not show_rows("cards", "id", msgspec.to_builtins(found.cards), output):
-        click.echo(_text(found, state))
+        click.echo(_text(found, state, whole=output == "wide"))
 
 
 @power_command.command("budget")
@@ -215,7 +219,7 @@ def _cards(state: StateFolder) -> tuple[list[PowerCard], float]:
     return cards, uncapped
 
 
-def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
+def _text(found: status.Status, state: StateFolder | ForeignNode, *, whole: bool) -> str:
     rules = found.rules
     budget = f"{rules.budget_w:g} W" if rules.budget_w else "none"
     lines = [f"control {found.control}, budget {budget}"]
@@ -233,7 +237,8 @@ def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
     if found.cards:
         if all(each.power_w is None for each in found.cards):
             lines.append("nothing is read for it meanwhile: `stoker devices` shows power and heat")
-        lines += terminal.table([HEADS, *map(_row, found.cards)], cut=0, right=range(2, 7))
+        rows = [_row(each, whole=whole) for each in found.cards]
+        lines += terminal.table([HEADS, *rows], cut=0, right=range(2, 7))
     lines += [f"{each.id}: {each.refused}" for each in found.cards if each.refused]
     lines += _held(found)
     lines += [f"{each.id}: {each.note}" for each in found.cards if each.note]
@@ -242,11 +247,13 @@ def _text(found: status.Status, state: StateFolder | ForeignNode) -> str:
     return "\n".join(map(terminal.wrapped, lines))
 
 
-def _row(each: status.CardStatus) -> tuple[str, ...]:
+def _row(each: status.CardStatus, *, whole: bool) -> tuple[str, ...]:
+    """Return the cells of a card; without `whole` its id is the short one."""
     bounds = f"{each.range[0]:.0f}-{each.range[2]:.0f}" if any(each.range) else "none"
     watts, power = _cell(each.limit_w, "W"), _cell(each.power_w, "W")
     held, heat = _cell(each.holds_w, "W"), _cell(each.temperature_c, "C")
-    return each.id, "SIM" if each.sim else "", watts, held, bounds, power, heat
+    id = each.id if whole else row_forms.short_id(each.id)
+    return id, "SIM" if each.sim else "", watts, held, bounds, power, heat
 
 
 def _held(found: status.Status) -> list[str]:

@@ -49,6 +49,11 @@ class FileFault(NamedTuple):
     line: int = 0
     """Its line, from 1; 0 if it is not known."""
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The fault for a program; a line that is not known is None."""
+        return {"setting": lines.dotted(self.path), "line": self.line or None, "text": self.text}
+
     def at(self, file: Path | str) -> str:
         """Return the fault as one line: file, line, key, what is wrong."""
         key = lines.dotted(self.path)

@@ -31,6 +31,15 @@ def test_csv_has_all_fields_and_no_cell_that_a_spreadsheet_would_evaluate() -> N
     assert (second["watts"], second["times.ended_ns"]) == ("", "3")
 
 
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [("GPU-e3e70682-c209-4cac", "GPU-e3e70682"), ("pocl-0", "pocl-0"), ("sim-0123456789",) * 2],
+)
+def test_a_short_id_is_the_beginning_of_the_whole(device: str, short: str) -> None:
+    assert row_forms.short_id(device) == short and device.startswith(short)
+    assert len(short) <= row_forms.SHORT_ID + 2
+
+
 @pytest.mark.parametrize(("form", "text"), [("jsonl", ""), ("csv", ""), ("name", "")])
 def test_no_rows_are_no_text(form: row_forms.Form, text: str) -> None:
     assert row_forms.rendered("cards", "id", [], form) == text

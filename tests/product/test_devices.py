@@ -39,8 +39,8 @@ from stoker.main import cli
 from stoker.mesh.wire import schema
 from stoker.native import _sim
 from stoker.native.errors import StokerError
+from stoker.native.row_forms import short_id
 from stoker.tui.calls import device_calls
-from stoker.tui.render.columns import short_id
 
 PROFILES = ("8xH200", "8xA100-MIG", "4xL40S", "8xMI300X", "4xMax1550", "mixed")
 NONE = "no simulation"

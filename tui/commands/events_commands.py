@@ -6,6 +6,7 @@ Everything heavy is imported inside the verb.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -85,14 +86,15 @@ async def _events(
     async with Client.open(state) as client:
         async for told in telemetry_calls.told(client, kinds, since_s, follow=follow):
             if told.lost:
-                click.echo(_lost(told), err=True)
+                click.echo(text.fitted(_lost(told), sys.stderr), err=True)
                 lines += 1
             elif job is not None and told.row.get("job") != job:
                 continue
             elif output in WHOLE:
                 kept.append(_row(told))
             elif output in ("table", "wide"):
-                text.show(_line(told) + "\n")
+                line = _line(told)
+                text.show(f"{line if output == 'wide' else text.fitted(line, sys.stdout)}\n")
                 lines += 1
             else:
                 row = _about(told) if output == "name" else _row(told)

@@ -15,8 +15,6 @@ from stoker.tui.render import text
 GAP = "  "
 CELL_MAX = 60
 """The most columns of a cell in `table`; `wide` cuts nothing."""
-SHORT_ID = 12
-"""The length of a device's short id: `GPU-` or `MIG-` and eight digits of a UUID."""
 
 Row = Mapping[str, Any]
 Says = Callable[[Row, int], str]
@@ -48,11 +46,6 @@ class Noun(NamedTuple):
     plural: str
     name: str
     columns: tuple[Column, ...]
-
-
-def short_id(device: str) -> str:
-    """The beginning of a device's id, which every verb accepts in place of the whole."""
-    return device if len(device) <= SHORT_ID + 2 else device[:SHORT_ID]
 
 
 def lay_out(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from stoker.native.row_forms import short_id
 from stoker.tui.render import units
-from stoker.tui.render.columns import Column, Noun, Row, Says, short_id
+from stoker.tui.render.columns import Column, Noun, Row, Says
 
 ACCEPTED = "accepted"
 """The reason of a job about which nothing was decided yet. Only so many rows of a list tell why a

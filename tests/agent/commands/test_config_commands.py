@@ -59,6 +59,16 @@ def test_validate_prints_one_line_for_each_fault(folder: Path) -> None:
     assert done.stdout == ""
 
 
+def test_validate_tells_a_program_each_fault_with_its_line(folder: Path) -> None:
+    done = config("validate", "-", "-o", "json", folder=folder, stdin="[up]\nprot = 1\n")
+    assert done.exit_code == 2
+    assert json.loads(done.output)["faults"] == [
+        {"setting": "up.prot", "line": 2, "text": "is no setting: perhaps port is meant"}
+    ]
+    done = config("validate", "-", "-o", "json", folder=folder, stdin="")
+    assert (done.exit_code, json.loads(done.output)["faults"]) == (0, [])
+
+
 def test_validate_takes_another_file_and_standard_input(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "next.toml").write_text("[up]\nport = 1\n")
     done = config("validate", str(tmp_path / "next.toml"), folder=folder)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -29,6 +30,16 @@ def test_a_saved_context_is_listed_and_used(node: Any) -> None:
     assert stoker(node, "list").stdout.startswith("* lab  ")
     done = stoker(node, "use", "lab", STOKER_STATE="/nowhere")
     assert "STOKER_STATE is set and goes before it" in done.stderr
+
+
+def test_a_program_reads_the_context_in_use_and_the_saved_ones(node: Any) -> None:
+    found = json.loads(stoker(node, "-o", "json").stdout)
+    assert found["url"] == node.url and found["chosen_by"].endswith("context.json")
+    assert stoker(node, "list", "-o", "jsonl").stdout == ""
+    assert stoker(node, "save", "lab").returncode == 0
+    (saved,) = json.loads(stoker(node, "list", "-o", "json").stdout)["contexts"]
+    assert (saved["name"], saved["url"], saved["user"]) == ("lab", found["url"], found["user"])
+    assert stoker(node, "list", "-o", "name").stdout == "lab\n"
 
 
 def test_a_wrong_name_is_one_line_with_what_there_is(node: Any) -> None:

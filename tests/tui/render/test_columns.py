@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.tui.render import columns, nouns, tables, text
-from stoker.tui.render.columns import Column, Noun, lay_out, short_id
+from stoker.tui.render import nouns, tables, text
+from stoker.tui.render.columns import Column, Noun, lay_out
 
 UUID = "GPU-e3e70682-c209-4cac-a29f-6fbed82c07cd"
 COLUMNS = (
@@ -83,12 +83,3 @@ def test_the_reason_outlives_what_is_known_elsewhere() -> None:
 def test_wide_is_as_wide_as_it_is() -> None:
     shown = tables.render(nouns.DEVICES, devices(1), "wide", columns=80)
     assert UUID in shown and UUID not in tables.render(nouns.DEVICES, devices(1), "table")
-
-
-@pytest.mark.parametrize(
-    ("device", "short"),
-    [(UUID, "GPU-e3e70682"), ("pocl-0", "pocl-0"), ("sim-0123456789", "sim-0123456789")],
-)
-def test_a_short_id_is_the_beginning_of_the_whole(device: str, short: str) -> None:
-    assert short_id(device) == short and device.startswith(short)
-    assert len(short) <= columns.SHORT_ID + 2

@@ -8,8 +8,8 @@ not judged any more, are said to be missing or old, and never counted as resolve
 from __future__ import annotations
 
 from stoker.mesh.wire.schema_alerts import AlertJudgement, AlertView
+from stoker.native.row_forms import short_id
 from stoker.tui.render import units
-from stoker.tui.render.columns import short_id
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, Piece, Tone, line, wrapped
 from stoker.tui.top.table import ViewColumn

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.mesh.wire.schema import DeviceView, NodeView
+from stoker.native.row_forms import short_id
 from stoker.tui.render import units
-from stoker.tui.render.columns import short_id
 from stoker.tui.top import answers as parts
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, Piece, Tone, pairs, wrapped

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from stoker.native.row_forms import short_id
 from stoker.tui.render import rank_troubles, report, units
-from stoker.tui.render.columns import short_id
 from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 from stoker.tui.top.answers import Answers
 from stoker.tui.top.lines import Line, Look, Piece, Tone, cell, line, pairs, wrapped

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stoker.mesh.wire.schema import DeviceView, JobView, RankTroubleView
+from stoker.native.row_forms import short_id
 from stoker.tui.render import units
-from stoker.tui.render.columns import short_id
 from stoker.tui.render.nouns import ACCEPTED
 from stoker.tui.top.lines import Line, Look, Piece, Tone
 
