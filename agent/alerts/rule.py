@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +23,8 @@ NAME_MAX = 64
 HEADERS_MAX = 16
 INTERVAL_MIN_S = 0.1
 TIMEOUT_MAX_S = 60.0
+JOB = "stoker.job.id"
+"""The attribute of a series that names its job."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 _METRICS = {each.name: each for each in NAMES}
@@ -51,6 +53,8 @@ class AlertRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for which it must be back before the alert is resolved."""
     text: str = ""
     """Advice for whoever is told."""
+    action: Literal["", "cancel"] = ""
+    """With `cancel`, the job of a series is cancelled when its alert fires."""
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +94,8 @@ def fault(rule: AlertRule) -> str:
     for name in rule.where:
         if name not in metric.attributes:
             return f"where has {name!r}: {_near(name, metric.attributes)}"
+    if rule.action and JOB not in metric.attributes:
+        return f"action is {rule.action!r}: series of {metric.name} are not of jobs"
     return _wrong_threshold(rule, metric)
 
 

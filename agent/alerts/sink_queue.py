@@ -28,10 +28,16 @@ _log = structlog.get_logger("alerts")
 
 
 class SinkQueue:
-    """The queue of one sink. `send` tries once; it runs in this sink's own thread."""
+    """The queue of one sink. `send` tries once; it runs in this sink's own thread. Changes that it
+    does not `want` pass it by."""
 
-    def __init__(self, name: str, send: Callable[[AlertEvent], Tried]) -> None:
-        self.name, self._send = name, send
+    def __init__(
+        self,
+        name: str,
+        send: Callable[[AlertEvent], Tried],
+        wants: Callable[[AlertEvent], bool] = lambda event: True,
+    ) -> None:
+        self.name, self._send, self._wants = name, send, wants
         self._waiting: deque[AlertEvent] = deque()
         self._changed = threading.Condition()
         self._stopped = False
@@ -43,6 +49,8 @@ class SinkQueue:
 
     def put(self, event: AlertEvent) -> None:
         """Queue a change; never waits."""
+        if not self._wants(event):
+            return
         with self._changed:
             if len(self._waiting) >= WAITING_MAX:
                 self._waiting.popleft()

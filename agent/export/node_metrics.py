@@ -94,6 +94,8 @@ class NodeReading:
     """The points of the agent's own process."""
     exemplars: ExemplarRule | None = None
     """The exemplars of kernels' durations; None: there are none."""
+    idle: Mapping[TaskKey, float] = field(default_factory=dict)
+    """Attempt -> the share of its newest stretch in which nobody used its devices."""
 
 
 def metrics(reading: NodeReading) -> tuple[list[Metric], Counter[str]]:
@@ -147,6 +149,10 @@ def _points(reading: NodeReading) -> Iterator[Point]:
         at = (*kinds.get(device, (("hw.id", device),)), ("error.type", "xid"))
         yield "hw.errors", Number(at, count, reading.start_ns)
     yield from device_metrics.allocations(reading.devices, reading.starts)
+    for start in reading.starts:
+        if start.key in reading.idle:
+            at = device_metrics.holder(start)
+            yield "stoker.job.idle", Number(at, reading.idle[start.key])
     for job in reading.jobs:
         yield from _job(job)
     for job in reading.jobs:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.mesh.wire.bottleneck import bottleneck
+from stoker.mesh.wire.bottleneck import Bottleneck, bottleneck
 from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary
 from stoker.scheduler.nouns import MILLI, VERDICTS_MAX, JobVerdict, TaskKey
 
@@ -47,15 +47,23 @@ class JobVerdicts:
     def __init__(self) -> None:
         self._marks: dict[TaskKey, tuple[_Mark, _Mark]] = {}
         """The mark from which a verdict counts, and the next one."""
+        self.idle: Mapping[TaskKey, float] = {}
+        """The share of the stretch of each judged job in which nobody used its devices."""
 
     def of(self, running: Mapping[TaskKey, Summed], now_ns: int) -> tuple[JobVerdict, ...]:
         """Return the verdicts of the oldest VERDICTS_MAX jobs. `now_ns`: CLOCK_MONOTONIC."""
         judged = sorted(running)[:VERDICTS_MAX]
         self._marks = {key: self._marks[key] for key in judged if key in self._marks}
-        found = (self._verdict(key, _mark(running[key], now_ns)) for key in judged)
-        return tuple(verdict for verdict in found if verdict is not None)
+        found = {key: self._judged(key, _mark(running[key], now_ns)) for key in judged}
+        known = [(key, *each) for key, each in found.items() if each is not None]
+        self.idle = {key: judged.idle_ns / judged.held_ns for key, judged, _ in known}
+        return tuple(
+            JobVerdict(*key, judged.name, round(judged.share * MILLI), window_ns)
+            for key, judged, window_ns in known
+        )
 
-    def _verdict(self, key: TaskKey, now: _Mark) -> JobVerdict | None:
+    def _judged(self, key: TaskKey, now: _Mark) -> tuple[Bottleneck, int] | None:
+        """Return what bounds a job in its stretch, and the length of that; None if it is short."""
         base, following = self._marks.get(key, (_BEGINNING, now))
         if now.t_ns - following.t_ns >= STRETCH_NS:
             base, following = following, now
@@ -63,9 +71,7 @@ class JobVerdicts:
         devices = list(_since(base, now))
         window_ns = max((device["window_ns"] for device in devices), default=0)
         found = bottleneck(devices, _kernels(base, now)) if window_ns >= LEAST_NS else None
-        if found is None:
-            return None
-        return JobVerdict(*key, found.name, round(found.share * MILLI), window_ns)
+        return None if found is None else (found, window_ns)
 
 
 def _mark(summed: Summed, t_ns: int) -> _Mark:

@@ -238,6 +238,11 @@ class NodeTelemetry:
         nothing: Mapping[TaskKey, tuple[DeviceRow, ...]] = {}
         return await self._call_tracer(self._tracer.held, nothing)
 
+    @property
+    def idle(self) -> Mapping[TaskKey, float]:
+        """The share of the past 10 to 20 s in which nobody used the devices of each judged job."""
+        return self._verdicts.idle
+
     async def readings(self) -> tuple[JobReading, ...]:
         """Return values for metrics of all traced jobs; none if the tracing thread has no time."""
         if not self._tracer.busy:

@@ -118,7 +118,7 @@ class AgentMetrics:
         config = self._setting.config
         if not config.alert:
             return None
-        from stoker.agent.alerts import sinks
+        from stoker.agent.alerts import action, sinks
         from stoker.agent.alerts.sink_queue import SinkQueue
         from stoker.agent.alerts.watch import AlertPlaces, AlertWatch
 
@@ -131,6 +131,9 @@ class AgentMetrics:
         elif config.alerts.otel_logs:
             _log.warning("alerts.otel_logs tells nobody: no collector is named", table="otlp")
         state, subject = self._setting.state, subjects.alerts(self._setting.node)
+        if any(rule.action for rule in config.alert):
+            acts = action.wanted(config.alert)
+            queues.append(SinkQueue("cancel", action.cancel(state.root), acts))
         return AlertWatch(
             AlertPlaces(self._setting.node, state.agent, state.run),
             config.alert,
@@ -184,6 +187,7 @@ class AgentMetrics:
             checks={name: not why for name, why in self._sources.checks().items()},
             process=tuple(process_points(began_ns, time.time_ns())),
             exemplars=self._exemplars(),
+            idle=self._telemetry.idle,
         )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stoker.probes.otlp.otlp_encoder import Kind
 
-VERSION = "4"
+VERSION = "5"
 SCOPE = "stoker.agent"
 
 
@@ -122,6 +122,13 @@ NAMES: tuple[Name, ...] = (
         "gauge",
         "Share of the device that a running task holds",
         (*_DEVICE, *_JOB),
+    ),
+    Name(
+        "stoker.job.idle",
+        "1",
+        "gauge",
+        "Share of the past 10 to 20 s in which nobody used the devices that the job holds",
+        _JOB,
     ),
     Name(
         "stoker.job.kernel.duration",

@@ -28,6 +28,7 @@ from stoker.native.errors import BadRequest
         ("metric = 'hw.power'\nabove = 1\nclear = 2", "clear is 2: at most 1, which is above"),
         ("metric = 'hw.power'\nbelow = 1\nclear = 0.5", "clear is 0.5: at least 1"),
         ("metric = 'hw.power'\nabove = 1\nper_second = true", "per_second is for counters"),
+        ("metric = 'hw.power'\nabove = 1\naction = 'cancel'", "series of hw.power are not of jobs"),
         ("metric = 'hw.power'\nabove = 1\nfor_s = -1", "for_s is -1: it must be a number >= 0"),
     ],
 )

@@ -63,6 +63,15 @@ def test_changes_are_told_in_order_and_tried_again(queue: SinkQueue, sink: Sink)
     assert queue.counters["alert_webhook_lost"] == 0
 
 
+def test_a_change_that_a_sink_does_not_want_passes_it_by(sink: Sink) -> None:
+    queue = SinkQueue("cancel", sink.send, lambda told: told.alert.id == 2)
+    for number in (1, 2, 3):
+        queue.put(event(number))
+    wait_until(lambda: queue.counters["alert_cancel_told"] == 1, "the wanted one")
+    assert sink.taken == [(2, 0)]
+    queue.close()
+
+
 def test_a_refused_change_is_lost_and_the_next_one_says_so(queue: SinkQueue, sink: Sink) -> None:
     sink.answers = [Tried("it answered 302", False)]
     queue.put(event(1))

@@ -17,6 +17,7 @@ from stoker.agent.export.node_metrics import (
     NodeReading,
     metrics,
 )
+from stoker.agent.jobs.start_records import StartRecord
 from stoker.probes.kernels.job_trace import (
     Causes,
     ClockAlignment,
@@ -95,6 +96,16 @@ def test_devices_have_what_is_known_of_them_and_nothing_else() -> None:
     status = points(found, "hw.status")
     assert status["GPU-2", "H200 SIM", "gpu", "nvidia", "failed"].value == 1
     assert status["GPU-1", "H200", "gpu", "nvidia", "failed"].value == 0
+
+
+def test_an_attempt_that_runs_here_says_for_how_much_of_late_nobody_used_its_devices() -> None:
+    start = StartRecord(7, 1, 0, 3, 5, 1000, 5.0, name="train", user="ada")
+    over = TaskKey(8, 1, 0, 3)
+    found, _ = metrics(node(starts=(start,), idle={start.key: 0.75, over: 1.0}))
+    (point,) = points(found, "stoker.job.idle").values()
+    assert point.value == 0.75
+    assert dict(point.attributes)["stoker.job.id"] == 7
+    assert dict(point.attributes)["stoker.job.user"] == "ada"
 
 
 def test_the_causes_of_a_device_still_add_up() -> None:

@@ -50,6 +50,20 @@ def test_a_change_shows_within_two_stretches_and_not_at_once() -> None:
     assert said[:2] == ("starved of CPU", 1000) and STRETCH_NS <= said[2] <= 2 * STRETCH_NS
 
 
+def test_the_idle_share_is_of_the_stretch_whatever_bounds_the_job() -> None:
+    job = Running()
+    for second in range(40):
+        job.second("kernel_ns" if second % 4 else "held_idle_ns")
+        job.said()
+    assert job.said()[0] == "GPU-bound" and 0.2 < job.verdicts.idle[KEY] < 0.3
+    for _ in range(2 * STRETCH_NS // S):
+        job.second("held_idle_ns")
+        job.said()
+    assert job.verdicts.idle == {KEY: 1.0}
+    job.verdicts.of({}, job.now_ns)
+    assert job.verdicts.idle == {}
+
+
 def test_launches_count_in_the_stretch_alone() -> None:
     job = Running()
     for _ in range(40):
