@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process of a scoring function answers: scores or a kind of failure, never nothing."""
+"""The process of a scoring function answers scores or a kind of failure, and never nothing."""
 
 from __future__ import annotations
 
