@@ -34,6 +34,7 @@ from stoker.agent.tracing.launch_throttle import LaunchThrottle
 from stoker.agent.tracing.local_records import Bus
 from stoker.agent.tracing.rank_notice import RankNotice
 from stoker.agent.tracing.record_publisher import Allowance
+from stoker.agent.tracing.ring_return import RingReturn
 from stoker.agent.tracing.trace_candidate import TraceCandidate
 from stoker.agent.tracing.trace_window import RecordSink
 from stoker.mesh.wire.queries import TracingQuery
@@ -115,6 +116,7 @@ class TraceThread:
         self._read_at = 0.0
         self._fed_ns: int | None = None
         self._meter = HostMeter()
+        self._ring = RingReturn()
         self.probes: list[ProbeState] = []
         """The kernel's answer for each host probe; set before `start` is done."""
         self.counters: Counter[str] = Counter({"trace_refused": 0, "trace_failed": 0})
@@ -288,8 +290,9 @@ class TraceThread:
             self._idle = True
             busy = bool(filling or self._traced or self._candidates or self._drain_idle)
             self._idle = not busy
+            rest_s = self._rest()
             if not filling:
-                self._wake.wait(max(due_s - time.monotonic(), 0) if busy else None)
+                self._wake.wait(max(due_s - time.monotonic(), 0) if busy else rest_s)
             self._idle = False
             self._wake.clear()
             while self._orders:
@@ -305,6 +308,11 @@ class TraceThread:
             self._host.close()
         if self._calls is not None:
             self._calls.close()
+
+    def _rest(self) -> float | None:
+        """Give the ring of spans back after some time without a job; the seconds until then."""
+        used = bool(self._traced or self._early)
+        return self._ring.look(self._host, used=used, now_s=time.monotonic())
 
     def _guard(self, order: Callable[[], None]) -> None:
         """Run one order; its failure is logged and counted and never ends the thread."""

@@ -273,6 +273,11 @@ class Host
 		return by_job;
 	}
 
+	bool rest()
+	{
+		return sk_bpf_host_rest(open());
+	}
+
 	nb::list events()
 	{
 		const sk_process_event *records;
@@ -395,6 +400,7 @@ NB_MODULE(_bpf, m)
 		.def("unfollow", &Host::unfollow, nb::arg("job"))
 		.def("read", &Host::read, nb::arg("job"))
 		.def("spans", &Host::spans)
+		.def("rest", &Host::rest)
 		.def("events", &Host::events)
 		.def("made", &Host::made)
 		.def("dropped", &Host::dropped)

@@ -74,7 +74,7 @@ class HostLimits(msgspec.Struct, frozen=True):
     """The most jobs known at once: alive, or ended and neither unfollowed nor expired."""
     span_ring_bytes: int = 16 << 20
     """Power of two, at least one page. A span takes 40 bytes. The first job that is followed in
-    full makes this ring."""
+    full makes this ring, and `rest` frees it."""
     event_ring_bytes: int = 1 << 20
     """Power of two, at least one page. Thread events may fill half of it."""
     notice_ring_bytes: int = 1 << 18
@@ -114,6 +114,8 @@ class HostProbes:
         self._asked: dict[int, int] = {}
         self._no_psi = psi_missing()
         self._symbols = Symbols()
+        self.has_span_ring = False
+        """True if there may be a ring of spans."""
         self.attached_ns = time.monotonic_ns()
         """The CLOCK_MONOTONIC ns from which on threads are seen."""
 
@@ -180,6 +182,7 @@ class HostProbes:
 
         Does nothing if the programs are not attached; Refused if `limits.jobs` is reached.
         """
+        self.has_span_ring |= full and self._kernel is not None
         if self._kernel is not None and (error := self._kernel.follow(job, full)):
             raise from_errno(error, f"follow the job of cgroup {job}")
 
@@ -206,6 +209,13 @@ class HostProbes:
         end.
         """
         return self._kernel.spans() if self._kernel is not None else {}
+
+    def rest(self) -> None:
+        """Free the ring of spans and the names of functions, unless a job is followed in full or
+        the latest `spans` found some. The next job followed in full makes them again."""
+        self.has_span_ring = self._kernel is not None and not self._kernel.rest()
+        if not self.has_span_ring:
+            self._symbols = Symbols()
 
     def process_events(self) -> list[ProcessEvent]:
         """Return the events of jobs' processes since the last call, in order."""
@@ -294,6 +304,7 @@ class HostProbes:
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
+            self.has_span_ring = False
             self.states = all_states("unknown", "closed")
 
     def __enter__(self) -> Self:

@@ -7,13 +7,13 @@ ended process are given bare, as are the kernel's if it hides its symbols.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-KERNEL_SYMBOLS = Path("/proc/kallsyms")
+from stoker.probes.host.kernel_symbols import KERNEL_SYMBOLS, KernelSymbols
+
 CALL_UNKNOWN = 0xFFFF
 PROCESSES_MAX = 256
 """The most processes whose maps are kept; beyond it all are read again."""
@@ -48,7 +48,7 @@ class Symbols:
     def __init__(self, kernel: Path = KERNEL_SYMBOLS, proc: Path = Path("/proc")) -> None:
         self._kernel_file = kernel
         self._proc = proc
-        self._kernel: tuple[list[int], list[str]] | None = None
+        self._kernel: KernelSymbols | None = None
         self._maps: dict[int, list[tuple[int, int, int, str]]] = {}
 
     def wait_of(
@@ -72,10 +72,8 @@ class Symbols:
     def of_kernel(self, address: int) -> str:
         """Return the `function`, or the address if the kernel hides it."""
         if self._kernel is None:
-            self._kernel = kernel_symbols(self._kernel_file)
-        starts, names = self._kernel
-        at = bisect_right(starts, address)
-        return names[at - 1] if at else hex(address)
+            self._kernel = KernelSymbols.read(self._kernel_file)
+        return self._kernel.name(address) or hex(address)
 
     def of_process(self, pid: int, address: int) -> str:
         """Return `file+0xoffset`, or the address if the process does not map it any more."""
@@ -101,17 +99,6 @@ def wait_path(frames: list[str]) -> tuple[str, ...]:
     """Return the frames from the scheduler's on; the inner ones are those of the probe."""
     inner = next((at for at, name in enumerate(frames) if name.startswith(SCHEDULER)), 0)
     return tuple(frames[inner:])
-
-
-def kernel_symbols(path: Path) -> tuple[list[int], list[str]]:
-    """Return start addresses and names in order; empty if the kernel shows zeros to this reader."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return [], []
-    found = sorted((int(start, 16), name) for start, _, name, *_ in map(str.split, lines))
-    found = [(start, name) for start, name in found if start]
-    return [start for start, _ in found], [name for _, name in found]
 
 
 def process_maps(path: Path) -> list[tuple[int, int, int, str]]:

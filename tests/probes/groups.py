@@ -154,11 +154,16 @@ def eventually(done: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def ring_bytes() -> int:
-    """The bytes of rings that are mapped into this process; each has its data mapped twice."""
-    found = 0
+def rings() -> list[int]:
+    """The bytes of each part of a ring that is mapped here; a ring has its data mapped twice."""
+    found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("anon_inode:bpf-map"):
             first, last = (int(part, 16) for part in line.split()[0].split("-"))
-            found += last - first
+            found.append(last - first)
     return found
+
+
+def ring_bytes() -> int:
+    """The bytes of all rings that are mapped into this process."""
+    return sum(rings())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a host: all that it will ever use is made and freed here. See host.h. */
+/* The memory of a host: all is made and freed here, that for spans with their ring. See host.h. */
 #include "host.h"
 #include "host_parts.h"
 #include "bpf/catalogue/table.h"
@@ -41,12 +41,18 @@ static bool batch_new(struct sk_bpf_batch *batch, uint32_t entries, size_t key_b
 }
 
 /* The 8 bytes before each record belong to the ring. */
-static bool drain_new(struct sk_bpf_drain *drain, uint32_t ring_bytes, size_t record_bytes)
+bool sk_bpf_drain_make(struct sk_bpf_drain *drain, uint32_t ring_bytes, size_t record_bytes)
 {
 	drain->record_bytes = record_bytes;
 	drain->room = ring_bytes / (record_bytes + 8);
 	drain->records = calloc(drain->room, record_bytes);
 	return drain->records;
+}
+
+void sk_bpf_drain_unmake(struct sk_bpf_drain *drain)
+{
+	free(drain->records);
+	*drain = (struct sk_bpf_drain){0};
 }
 
 static bool slots_new(struct sk_bpf_slots *slots, uint32_t jobs)
@@ -70,10 +76,12 @@ static bool allocate(struct sk_bpf_host *host)
 		       sizeof(struct sk_tally)) ||
 	    !batch_new(&host->wait_batch, SK_STACK_WAITS, sizeof(struct sk_stack_key),
 		       sizeof(struct sk_stack_wait)) ||
-	    !drain_new(&host->spans, options->span_ring_bytes, sizeof(struct sk_job_span)) ||
-	    !drain_new(&host->events, options->event_ring_bytes, sizeof(struct sk_process_event)) ||
-	    !drain_new(&host->critical, options->notice_ring_bytes, sizeof(struct sk_notice)) ||
-	    !drain_new(&host->opens, options->notice_ring_bytes, sizeof(struct sk_notice)) ||
+	    !sk_bpf_drain_make(&host->events, options->event_ring_bytes,
+			       sizeof(struct sk_process_event)) ||
+	    !sk_bpf_drain_make(&host->critical, options->notice_ring_bytes,
+			       sizeof(struct sk_notice)) ||
+	    !sk_bpf_drain_make(&host->opens, options->notice_ring_bytes,
+			       sizeof(struct sk_notice)) ||
 	    !slots_new(&host->slots, host->job_batch.room + host->thread_batch.room))
 		return false;
 	host->fault_event_room = 2 * (uint32_t)libbpf_num_possible_cpus();
@@ -122,10 +130,10 @@ void sk_bpf_host_free(struct sk_bpf_host *host)
 	batch_free(&host->job_batch);
 	batch_free(&host->tally_batch);
 	batch_free(&host->wait_batch);
-	free(host->spans.records);
-	free(host->events.records);
-	free(host->critical.records);
-	free(host->opens.records);
+	sk_bpf_drain_unmake(&host->spans);
+	sk_bpf_drain_unmake(&host->events);
+	sk_bpf_drain_unmake(&host->critical);
+	sk_bpf_drain_unmake(&host->opens);
 	free(host->slots.table);
 	free(host->fault_events);
 	free(host->entries);

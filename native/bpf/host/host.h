@@ -102,6 +102,9 @@ int sk_bpf_host_opt_in(struct sk_bpf_host *host, uint64_t job, uint32_t what);
  * -ENOSPC when too many jobs are followed, or the kernel's errno. */
 int sk_bpf_host_follow(struct sk_bpf_host *host, uint64_t job, bool full);
 int sk_bpf_host_unfollow(struct sk_bpf_host *host, uint64_t job);
+/* Free the ring of spans if no job is followed in full and the latest drain found it empty, and
+ * give free memory of the process back. Returns true if there is no ring. */
+bool sk_bpf_host_rest(struct sk_bpf_host *host);
 
 /* Read the times of one job, or of all for job 0. 0 or a negative errno of bpf(2). */
 int sk_bpf_host_read(struct sk_bpf_host *host, uint64_t job, struct sk_bpf_reading *ret);

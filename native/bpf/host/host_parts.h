@@ -2,8 +2,8 @@
 /** @file
  * The state of a host, for the files of this folder alone.
  *
- * Everything that is drained or read goes into memory allocated when the host is made. A skeleton
- * is NULL if its object could not be loaded.
+ * Everything that is drained or read goes into memory allocated when the host is made, and spans
+ * into that of their ring. A skeleton is NULL if its object could not be loaded.
  */
 #ifndef SK_BPF_HOST_HOST_PARTS_H
 #define SK_BPF_HOST_HOST_PARTS_H
@@ -130,6 +130,9 @@ int sk_bpf_batch_read(int map, struct sk_bpf_batch *batch);
 /* Forget the tallies of jobs that are in no table any more. */
 void sk_bpf_host_sweep_tallies(struct sk_bpf_host *host);
 
+/* Allocate what a ring of this size can hold, and free it; false without memory. */
+bool sk_bpf_drain_make(struct sk_bpf_drain *drain, uint32_t ring_bytes, size_t record_bytes);
+void sk_bpf_drain_unmake(struct sk_bpf_drain *drain);
 int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd);
 
 /* Make the ring of spans if there is none; 0 or the kernel's errno. */

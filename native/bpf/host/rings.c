@@ -2,6 +2,7 @@
 /* Draining of the rings into memory of one ring's size, and the counters of records that did not
  * fit. See host.h. Programs never wake the reader: it polls. */
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +25,16 @@ int sk_bpf_drain_open(struct sk_bpf_drain *drain, int ring_fd)
 	return drain->ring ? 0 : -errno;
 }
 
+static void close_span_ring(struct sk_bpf_host *host)
+{
+	const uint32_t first = 0;
+
+	bpf_map_delete_elem(host->spans_fd, &first);
+	ring_buffer__free(host->spans.ring);
+	host->spans.ring = NULL;
+	sk_bpf_drain_unmake(&host->spans);
+}
+
 /* The programs lose spans, and count them, while they find no ring. The mapping of the drain and
  * the table keep the ring after its descriptor is closed. */
 int sk_bpf_span_ring_open(struct sk_bpf_host *host)
@@ -33,18 +44,30 @@ int sk_bpf_span_ring_open(struct sk_bpf_host *host)
 
 	if (host->spans.ring || host->spans_fd < 0)
 		return 0;
+	if (!sk_bpf_drain_make(&host->spans, host->options.span_ring_bytes,
+			       sizeof(struct sk_job_span)))
+		return -ENOMEM;
 	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "span_ring", 0, 0, host->options.span_ring_bytes,
 			    NULL);
-	if (fd < 0)
-		return -errno;
-	error = sk_bpf_drain_open(&host->spans, fd);
-	if (!error && bpf_map_update_elem(host->spans_fd, &first, &fd, BPF_ANY)) {
+	error = fd < 0 ? -errno : sk_bpf_drain_open(&host->spans, fd);
+	if (!error && bpf_map_update_elem(host->spans_fd, &first, &fd, BPF_ANY))
 		error = -errno;
-		ring_buffer__free(host->spans.ring);
-		host->spans.ring = NULL;
-	}
-	close(fd);
+	if (error)
+		close_span_ring(host);
+	if (fd >= 0)
+		close(fd);
 	return error;
+}
+
+/* The C library keeps what traces of jobs have used, tens of MiB, until it is told to give it back.
+ */
+bool sk_bpf_host_rest(struct sk_bpf_host *host)
+{
+	if (!host->spans.ring || host->full_jobs || host->spans.count)
+		return !host->spans.ring;
+	close_span_ring(host);
+	malloc_trim(0);
+	return true;
 }
 
 static size_t drain(struct sk_bpf_drain *from)

@@ -72,6 +72,31 @@ def test_the_ring_of_spans_is_made_for_the_first_job_that_is_followed_in_full(
     assert set(probes.spans()) == {first.id, second.id}
 
 
+def test_the_ring_of_spans_is_given_back_once_nobody_needs_it(
+    groups: Groups, attach: Attach
+) -> None:
+    probes = attach(HostLimits(span_ring_bytes=8 << 20))
+    attached = ring_bytes()
+    first, second = groups.job("1.1"), groups.job("2.1")
+    probes.follow(first.id, full=True)
+    assert first.run("nap", 5) == 0
+    probes.rest()
+    assert probes.has_span_ring
+    probes.unfollow(first.id)
+    assert set(probes.spans()) == {first.id}
+    probes.rest()
+    assert probes.has_span_ring  # others may have come since
+    assert probes.spans() == {}
+    probes.rest()
+    assert not probes.has_span_ring
+    assert ring_bytes() == attached
+    assert probes.spans() == {}
+    probes.follow(second.id, full=True)
+    assert second.run("nap", 5) == 0
+    assert set(probes.spans()) == {second.id}
+    assert sum(probes.dropped().values()) == 0
+
+
 @pytest.mark.parametrize(
     ("verb", "argument", "threads"),
     [("nap", 30, 1), ("pingpong", 300, 2), ("crowd", 20, 17), ("threads", 400, 401)],

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stoker.probes.host.host_probes import HostLimits, HostProbes
-from stoker.probes.host.wait_stacks import Symbols, kernel_symbols, process_maps
+from stoker.probes.host.wait_stacks import Symbols, process_maps
 from tests.probes.groups import CLOCK_NANOSLEEP, Groups, eventually
 from tests.probes.host.test_pressure import pid_of, state_of
 
@@ -92,7 +92,7 @@ def test_symbols_of_the_kernel(tmp_path: Path) -> None:
     ]
     assert symbols.of_kernel(0x5) == "0x5"
     table.write_text("0000000000000000 T hidden\n")
-    assert kernel_symbols(table) == ([], [])
+    assert Symbols(kernel=table).of_kernel(0xFFFF10) == "0xffff10"
     assert Symbols(kernel=tmp_path / "none").of_kernel(0xFFFF10) == "0xffff10"
 
 
