@@ -5,9 +5,10 @@ The evidence is the kernel's view of a living process. Such a process has mapped
 device or has a GPU's device file open. It has also not mapped a tracer, or was started without the
 variable that names the folder for its segment.
 
-A process that has its tracer soon after was only starting: a later look finds the tracer or, if the
-process has ended by then, the segment that it made. A process that ends before it has loaded its
-tracer counts. Not observed is what a process does to its own tracer from inside.
+A process that has its tracer soon after was only starting: a later look finds the tracer or, if
+the process has ended by then, the segment that it made. Soon is by its own time: a process that is
+ready and gets no CPU cannot load anything. A process that ends before it has loaded its tracer
+counts. Not observed is what a process does to its own tracer from inside.
 Invariant: the number of remembered processes and the rate of reading mappings are bounded.
 """
 
@@ -22,6 +23,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from stoker.agent.tracing.starved_time import ThreadTime, starved_ns, thread_times
 from stoker.native.errors import StokerError
 from stoker.probes.calls.library_copies import PROC, copies_of, start_time
 from stoker.probes.kernels.job_trace import (
@@ -53,6 +55,8 @@ most."""
 FORGIVEN_NS = 2_000_000_000
 """A process that has a driver and no tracer after so many nanoseconds counts as hidden for its
 life, whatever it executes later."""
+STARVED_MAX_NS = 60_000_000_000
+"""The longest time without a CPU that does not count among FORGIVEN_NS."""
 ENVIRONMENT_MAX = 1 << 20
 
 Kind = Literal["none", "traced", "hidden"]
@@ -87,6 +91,10 @@ class _Process(msgspec.Struct):
     """The time of the first look of the newest unbroken series that found it hidden."""
     missed_at: int = 0
     """The time of the newest look that found it hidden."""
+    starved_ns: int = 0
+    """The time without a CPU since `hidden_at`, up to the newest look, at `starved_at`."""
+    starved_at: int = 0
+    threads: dict[int, ThreadTime] = msgspec.field(default_factory=dict)
     traced_at: int = 0
     """The time at which it made its newest segment; 0: it has made none since it is known."""
     look_at: int = 0
@@ -96,8 +104,21 @@ class _Process(msgspec.Struct):
     def hidden(self) -> bool:
         """True if the process uses a driver without a tracer. A segment made before a look that
         found no tracer belongs to a program that the process has replaced."""
-        began = self.missed_at <= self.traced_at <= self.hidden_at + FORGIVEN_NS
+        began = self.missed_at <= self.traced_at <= self.forgiven_to
         return self.kind == "hidden" and not began
+
+    @property
+    def forgiven_to(self) -> int:
+        """The time until which it may be without a tracer."""
+        return self.hidden_at + FORGIVEN_NS + min(self.starved_ns, STARVED_MAX_NS)
+
+    def starve(self, threads: dict[int, ThreadTime], now_ns: int) -> None:
+        """Add what it had no CPU since the last look; the first look of a series only begins it."""
+        if self.hidden:
+            self.starved_ns += starved_ns(self.threads, threads, now_ns - self.starved_at)
+        else:
+            self.starved_ns = 0
+        self.threads, self.starved_at = threads, now_ns
 
 
 class HiddenUse:
@@ -154,15 +175,20 @@ class HiddenUse:
                     process.traced_at = max(process.traced_at, min(each.made_ns, now_ns))
 
     def _examine(self, pid: int, process: _Process, now_ns: int) -> None:
-        hidden_for = now_ns - process.hidden_at if process.hidden else 0
-        kind = _kind(pid, self._segment_variable) if hidden_for <= FORGIVEN_NS else "hidden"
+        if process.hidden:
+            process.starve(thread_times(pid), now_ns)
+        late = process.hidden and now_ns > process.forgiven_to
+        kind = "hidden" if late else _kind(pid, self._segment_variable)
         if kind is None:
             return
         with self._lock:
+            if kind == "hidden" and not process.hidden:
+                process.starve(thread_times(pid), now_ns)
+                process.hidden_at = now_ns
             if kind == "hidden":
-                process.hidden_at = process.hidden_at if process.hidden else now_ns
                 process.missed_at = now_ns
-            process.wait_ns = LOOK_NS if kind != process.kind else process.wait_ns * 2
+            is_settled = kind == process.kind and (late or kind != "hidden")
+            process.wait_ns = process.wait_ns * 2 if is_settled else LOOK_NS
             process.look_at = now_ns + min(process.wait_ns, LOOK_MAX_NS)
             process.kind = kind
 

@@ -18,6 +18,7 @@ from stoker.mesh.wire.schema import JobView
 pytestmark = pytest.mark.needs_root
 
 SOURCE = Path(__file__).parents[1] / "probes" / "opencl_program.c"
+LATE = Path(__file__).with_name("late_start.c")
 HIDDEN_NS = 1_500_000_000
 """The shortest run time of the program, by its own sleeps."""
 GOVERNED_NS = 500_000_000
@@ -83,6 +84,20 @@ def test_what_a_job_hides_is_charged_as_held(node: LiveNode, program: str, way: 
     for row in view.trace["kernels"]:
         assert (row["count"], row["seen"] < 1) == (10, True)
         assert row["error_ns"] >= MOSTLY * HIDDEN_NS
+
+
+def test_who_gets_no_cpu_while_it_starts_has_not_hidden(
+    node: LiveNode, public_folder: Path
+) -> None:
+    """Its driver is mapped for more than 6 s before its tracer, and it could not go on."""
+    late = public_folder / "late_start"
+    subprocess.run(["cc", "-O1", "-o", late, LATE, "-lOpenCL", "-ldl"], check=True)
+    view, charged_ns = run(node, str(late), "6")
+    assert view.trace is not None and "tracer" not in view.trace["absent"]
+    assert sum(row["count"] for row in view.trace["kernels"]) == 50
+    (device,) = view.trace["devices"]
+    assert device["window_ns"] > 6_000_000_000
+    assert charged_ns < MOSTLY * HIDDEN_NS
 
 
 BLINDING = r"""

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from stoker.agent.tracing import untraced_processes
+from stoker.agent.tracing.starved_time import ThreadTime
 from stoker.agent.tracing.untraced_processes import HiddenUse, UntracedProcesses, without
 from stoker.probes.calls.library_copies import Copy, copies_of
 from stoker.probes.kernels.job_trace import (
@@ -34,12 +35,15 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kinds: dict[int, untraced_processes.Kind | None] = {}
+        self.threads: dict[int, ThreadTime] = {}
+        """The threads of every process."""
         self.calls = 0
         self.use = HiddenUse(0, Path("/segments"))
         monkeypatch.setattr(
             untraced_processes, "start_time", lambda pid: 1 if pid in self.kinds else None
         )
         monkeypatch.setattr(untraced_processes, "_kind", self._kind)
+        monkeypatch.setattr(untraced_processes, "thread_times", lambda pid: self.threads)
 
     def _kind(self, pid: int, told: bytes) -> untraced_processes.Kind | None:
         self.calls += 1
@@ -143,6 +147,29 @@ def test_who_gets_its_tracer_much_later_has_hidden(machine: Machine) -> None:
     machine.look(4, p7="hidden")
     machine.look(8, p7="traced")
     assert machine.use.until(9 * S) == UntracedProcesses(9 * S, 1)
+
+
+@pytest.mark.parametrize(("starved_s", "hides"), [(5.0, 0), (0.0, 1)])
+def test_who_gets_no_cpu_to_load_its_tracer_has_not_hidden(
+    machine: Machine, starved_s: float, hides: int
+) -> None:
+    machine.threads = {7: ThreadTime(True, 0, 0)}
+    machine.look(1, p7="hidden")
+    for half in range(1, 13):
+        waited_ns = int(starved_s * S * half / 12)
+        machine.threads = {7: ThreadTime(True, int(half / 2 * S) - waited_ns, waited_ns)}
+        machine.look(1 + half / 2, p7="hidden")
+    machine.found(7, 7.4)
+    machine.look(8, p7="traced")
+    assert machine.use.until(9 * S).processes == hides
+
+
+def test_being_starved_is_forgiven_for_a_minute(machine: Machine) -> None:
+    machine.threads = {7: ThreadTime(True, 0, 0)}
+    for second in range(1, 70):
+        machine.look(second, p7="hidden")
+    machine.look(70, p7="traced")
+    assert machine.use.until(70 * S) == UntracedProcesses(70 * S, 1)
 
 
 def test_a_process_that_cannot_be_examined_is_tried_again(machine: Machine) -> None:
