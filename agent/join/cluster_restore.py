@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stoker.agent.join import newcomer
-from stoker.agent.state import state_folder
+from stoker.agent.state import node_name, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
 from stoker.agent.supervise import other_nodes, startup
 from stoker.mesh.broker import revoked_keys, users
@@ -25,7 +25,6 @@ from stoker.mesh.log.genesis import Genesis
 from stoker.mesh.replica import backup_file, new_cluster, origin
 from stoker.mesh.replica.backup_file import Backup, FormerBroker
 from stoker.mesh.replica.snapshots import Snapshot, SnapshotFolder
-from stoker.mesh.wire import subjects
 from stoker.mesh.wire.cluster_server import ADMIN
 from stoker.mesh.wire.lease_messages import LEASE_MS_MAX
 from stoker.native import durable_file
@@ -43,7 +42,7 @@ def restore(where: StateFolder, backup: Backup, name: str = "") -> ClusterFile:
     record; a refusal leaves nothing. `name`: that of this host's node, by default the host's."""
     newcomer.check_free(where)
     if name:
-        subjects.token(name)
+        node_name.check(name)
     check_lost(where, backup.brokers)
     silent_s = time.monotonic()
     with newcomer.beside(where) as made:

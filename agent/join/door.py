@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from stoker.agent.state import joins
+from stoker.agent.state import joins, node_name
 from stoker.agent.state.joins import JoinedNode, Joins
-from stoker.mesh.wire import subjects
 from stoker.mesh.wire.join_messages import JoinRequest
 from stoker.native.errors import Denied
-
-NAME_CHARS_MAX = 63
 
 
 class InUse(NamedTuple):
@@ -134,23 +131,13 @@ def _check_key(request: JoinRequest, known: Joins, taken: InUse) -> None:
 
 def free_name(wanted: str, names: Collection[str]) -> str:
     """Return the name, or the first of `NAME-2`, `NAME-3` and so on that no node has."""
-    if not 0 < len(wanted) <= NAME_CHARS_MAX or not wanted.isascii():
-        raise _bad_name(wanted)
-    if subjects.token(wanted) != wanted:
-        raise _bad_name(wanted)
+    if not node_name.is_name(wanted):
+        raise TurnedAway("bad_name", node_name.refusal(wanted), hint=node_name.RULE)
     if wanted not in names:
         return wanted
     for number in range(2, len(names) + 3):
         end = f"-{number}"
-        name = wanted[: NAME_CHARS_MAX - len(end)] + end
+        name = wanted[: node_name.NAME_CHARS_MAX - len(end)] + end
         if name not in names:
             return name
     raise AssertionError("more numbers than names")
-
-
-def _bad_name(wanted: str) -> TurnedAway:
-    return TurnedAway(
-        "bad_name",
-        f"{wanted[:NAME_CHARS_MAX]!r} cannot be a node's name",
-        hint=f"1 to {NAME_CHARS_MAX} of a-z, 0-9, - and _; `--name` sets it",
-    )

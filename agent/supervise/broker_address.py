@@ -12,13 +12,12 @@ import os
 
 import msgspec
 
-from stoker.agent.state import joins, state_folder
+from stoker.agent.state import joins, node_name, state_folder
 from stoker.agent.state.state_folder import GUEST, ClusterFile, StateFolder
 from stoker.agent.supervise import broker_port, lock, pids, server_setup, startup, target_node
 from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.log import log_record
-from stoker.mesh.wire import subjects
 from stoker.mesh.wire.cluster_server import COUNTS
 from stoker.native import durable_file
 from stoker.native.errors import BadRequest, Refused
@@ -35,7 +34,7 @@ def init(
     """
     checked = "" if _checked(address) == LOOPBACK else address
     if name:
-        subjects.token(name)
+        node_name.check(name)
     _check_count(servers or 1, checked)
     state_folder.prepare(where)
     lock_file = lock.take(where)

@@ -23,7 +23,7 @@ from stoker.mesh.replica import backup_file, origin, snapshots
 from stoker.mesh.replica.backup_file import Backup, FormerBroker
 from stoker.mesh.replica.first_state import first_state
 from stoker.mesh.replica.snapshots import SnapshotFolder
-from stoker.native.errors import Refused
+from stoker.native.errors import BadRequest, Refused
 from tests.mesh.bench import LIMITS, Bench
 
 
@@ -168,6 +168,14 @@ def test_a_restored_cluster_has_the_feature_level_of_its_backup(
     assert (begins.level, begins.formats) == (level, formats)
     found = SnapshotFolder(where.scheduler).newest(made.cluster).snapshot
     assert first_state(begins, found).level == level
+
+
+def test_a_name_that_no_node_could_join_with_makes_nothing(
+    backup: Backup, where: StateFolder
+) -> None:
+    with pytest.raises(BadRequest, match=r"'a\.b' cannot be a node's name"):
+        cluster_restore.restore(where, backup, "a.b")
+    assert not where.root.exists()
 
 
 def test_a_restore_that_fails_leaves_nothing(backup: Backup, where: StateFolder) -> None:

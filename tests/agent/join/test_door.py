@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.agent.join import door
 from stoker.agent.join.door import InUse, TurnedAway
-from stoker.agent.state import joins
+from stoker.agent.state import joins, node_name
 from stoker.agent.state.joins import IssuedToken, Joins
 from stoker.mesh.identity import identity
 from stoker.mesh.wire import join_messages, subjects
@@ -105,7 +105,7 @@ def test_a_name_is_always_free_and_short_enough(length: int, others: int) -> Non
     for _ in range(others):
         name = door.free_name("n" * length, taken)
         assert name not in taken and subjects.token(name) == name
-        assert len(name) <= door.NAME_CHARS_MAX
+        assert len(name) <= node_name.NAME_CHARS_MAX
         taken.add(name)
 
 

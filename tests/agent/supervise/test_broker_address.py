@@ -52,6 +52,13 @@ def test_a_new_node_is_made_and_listens_at_the_address_with_tls_alone(where: Sta
     assert context.own_security(where.root)["tls_handshake_first"]
 
 
+@pytest.mark.parametrize("name", ["First!", "a.b", "*", "../x", "-n", "n" * 64])
+def test_a_name_that_no_node_could_join_with_makes_nothing(where: StateFolder, name: str) -> None:
+    with pytest.raises(BadRequest, match="cannot be a node's name"):
+        broker_address.init(where, HERE, None, name)
+    assert not where.root.exists()
+
+
 def test_the_way_back_changes_nothing_else(where: StateFolder) -> None:
     alone = broker_address.init(where, context.LOOPBACK, None, "")
     before = settings(where)
