@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.native.errors import Corrupt, Denied, NotFound
+from stoker.native.errors import Corrupt, Denied, NotFound, StokerError
 
 T = TypeVar("T")
 FILE_BYTES_MAX = 64 * 1024
@@ -60,6 +60,17 @@ class BrokerPlace(msgspec.Struct, frozen=True):
     @property
     def url(self) -> str:
         return broker_url(self.port, self.address)
+
+
+class Founding(msgspec.Struct, frozen=True):
+    """The part of `cluster.json` that says how many servers a cluster has, and shall have."""
+
+    wanted: int = 1
+    servers: tuple[msgspec.Raw, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        return len(self.servers) < self.wanted != 1
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -171,8 +182,22 @@ def _none_runs(state: Path) -> str:
     """Return what is said of a state folder whose node does not run, or that has none."""
     with contextlib.suppress(OSError):
         if (state / "cluster.json").exists():
+            founding = _founding(state)
+            if founding.waits:
+                return (
+                    f"the cluster of {state} begins once its {founding.wanted} servers have joined"
+                    " and are up: `stoker cluster token --server` on the first one, then `stoker"
+                    " cluster join` and `stoker up` on each other"
+                )
             return f"the node of {state} is down: start it with `stoker up` or pass --state"
     return f"no stoker node found in {state}: start one with `stoker up` or pass --state"
+
+
+def _founding(state: Path) -> Founding:
+    """Return what is said of a damaged file, too: whatever starts the node names the damage."""
+    with contextlib.suppress(StokerError):
+        return _read(state / "cluster.json", Founding)
+    return Founding()
 
 
 def _of_state(state: Path) -> Context:

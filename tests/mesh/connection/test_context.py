@@ -77,6 +77,24 @@ def test_a_node_that_is_down_is_not_said_to_be_nowhere(place: Path) -> None:
         context.find(str(place / "mine"), {})
 
 
+def test_a_server_that_waits_for_others_is_not_said_to_be_down(place: Path) -> None:
+    (place / "mine").mkdir()
+    record = place / "mine/cluster.json"
+    record.write_text('{"wanted": 3, "servers": [{"node": "first"}, {"node": "second"}]}')
+    with pytest.raises(NotFound, match=r"begins once its 3 servers have joined.*cluster token"):
+        context.find(str(place / "mine"), {})
+    record.write_text('{"wanted": 3, "servers": [{}, {}, {}]}')
+    with pytest.raises(NotFound, match="is down"):
+        context.find(str(place / "mine"), {})
+
+
+def test_a_damaged_record_of_a_node_that_is_down_is_left_to_its_start(place: Path) -> None:
+    (place / "mine").mkdir()
+    (place / "mine/cluster.json").write_bytes(b"{")
+    with pytest.raises(NotFound, match="is down: start it with `stoker up`"):
+        context.find(str(place / "mine"), {})
+
+
 def test_ones_own_key_comes_before_the_administrators(place: Path) -> None:
     both = make_node(place, "both", "admin", "user-alice")
     found = context.find(str(both), {})
