@@ -7,12 +7,12 @@ that a request may be repeated: a server that has left already, or is in, is no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from stoker.mesh.broker.broker_routes import COPIES_MAX
 from stoker.mesh.log import roster_change
-from stoker.mesh.log.genesis import RosterMember, member_number
+from stoker.mesh.log.genesis import VACANT, RosterMember, member_number
 from stoker.mesh.replica.events import Admin, RosterChange
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.wire import schema
@@ -55,6 +55,22 @@ def check_copy(server: str, log: LogView | None) -> None:
             f"the roster stays: server {server[:80]} has no current copy of the log",
             hint="It gets one by itself while it runs; ask again then",
         )
+
+
+def refuse_server(node: str, number: int, roster: Sequence[RosterMember]) -> NoReturn:
+    """Refuse to remove the node of a server, and name what takes the server out before."""
+    numbers = [member.number for member in roster if member != VACANT]
+    counts = number in numbers
+    if numbers == [number]:
+        hint = "`stoker down` there ends the cluster"
+    elif counts:
+        hint = f"`stoker cluster remove {node}` takes its scheduler out first"
+    else:
+        hint = (
+            f"After `stoker down` on its host, `stoker cluster revoke {node}` on the first server"
+            " takes its broker out; the other servers hear of that within seconds: ask again then"
+        )
+    raise Refused(f"node {node} has a scheduler and a broker of the cluster", hint=hint)
 
 
 def _key(server: str, servers: Servers) -> str:

@@ -261,11 +261,11 @@ class Service:
         self, caller: Caller, request: schema.NodeRemoveRequest
     ) -> schema.NodeRemoveRequest:
         """Return the request with the name of its sender; Refused for a scheduler's host."""
-        if request.node in self.homes.values():
-            raise Refused(
-                f"node {request.node} has a scheduler and a broker of the cluster",
-                hint="They cannot be moved yet; `stoker down` there ends the cluster",
-            )
+        number = next((n for n, name in self.homes.items() if name == request.node), None)
+        if number is not None:
+            state = self.replica.state
+            schedulers = state.config.schedulers if state.config is not None else ()
+            roster_requests.refuse_server(request.node, number, schedulers)
         administration.check_reason(request.reason)
         reason = _signed_reason(caller, request.reason)
         return msgspec.structs.replace(request, reason=reason)

@@ -57,6 +57,23 @@ def test_an_unknown_server_is_refused_with_those_there_are(ask: Any) -> None:
     assert caught.value.hint == "It has first, second, third"
 
 
+@pytest.mark.parametrize(
+    ("roster", "says"),
+    [
+        ((MEMBERS[1],), "`stoker down` there ends the cluster"),
+        ((VACANT, MEMBERS[1]), "`stoker down` there ends the cluster"),
+        (MEMBERS, "`stoker cluster remove second` takes its scheduler out first"),
+        ((MEMBERS[0], VACANT, MEMBERS[2]), "`stoker cluster revoke second` on the first server"),
+    ],
+)
+def test_the_node_of_a_server_stays_and_the_refusal_names_the_next_step(
+    roster: tuple[RosterMember, ...], says: str
+) -> None:
+    with pytest.raises(Refused, match="second has a scheduler and a broker") as caught:
+        roster_requests.refuse_server("second", MEMBERS[1].number, roster)
+    assert says in caught.value.hint
+
+
 def kept(*names: str, behind: str = "") -> LogView:
     copies = (LogCopy(server=name, current=name != behind) for name in names)
     return LogView(leader="first", copies=tuple(copies))
