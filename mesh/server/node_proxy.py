@@ -131,7 +131,8 @@ class NodeProxy:
             return nothing
         if (absent := self._out_of_reach(ran)) is not None:
             found = await self._from_spool(request, job, ran, nothing, absent.message)
-            return found or msgspec.structs.replace(nothing, absent=_not_spooled(job, absent))
+            said = _not_spooled(job, request.stream, absent)
+            return found or msgspec.structs.replace(nothing, absent=said)
         query = queries.LogsQuery(*ran.key, request.stream, request.offset, limit, request.wait_s)
         try:
             reply = await self._query(ran, "logs", query, LogsReply)
@@ -428,10 +429,11 @@ async def _nothing_spooled(
     return None
 
 
-def _not_spooled(job: Job, absent: NotFound) -> str:
+def _not_spooled(job: Job, stream: str, absent: NotFound) -> str:
     """Return why the output of a host that is gone cannot be read, and what helps the next job."""
     if output_spool.bytes_of(job.decoded_spec().env):
-        return f"{absent}. Nothing of it had reached the spool of the cluster"
+        name = {"out": "stdout", "err": "stderr"}[stream]
+        return f"{absent}. Nothing of its {name} had reached the spool of the cluster"
     return f"{absent}. Submit with --spool-output to keep output with the cluster as well"
 
 
