@@ -179,10 +179,20 @@ class _Explanation:
         )
         if line.reason in _PLACED:
             return f"placed on node {node}: {text}"
-        if line.reason == Reason.WAITED and line.have < AT_ONCE_NS:
-            return "it did not have to wait"
+        if line.reason == Reason.WAITED:
+            return self._waited(line, text)
         detail = self._details.get(line.reason)
         return detail(line, text) if detail is not None else text
+
+    def _waited(self, line: Explained, text: str) -> str:
+        """Return how long the present attempt waited; the core counts from the submission on, with
+        earlier attempts."""
+        placed_ns = self._job.placed_ns
+        if self._job.attempts and placed_ns is not None:
+            last = self._job.attempts[-1]
+            wait = reason_text.span(max(0, placed_ns - last.ended_ns))
+            return f"placed {wait} after attempt {last.attempt} had ended"
+        return "it did not have to wait" if line.have < AT_ONCE_NS else text
 
     def _unavailable(self, line: Explained, text: str) -> str:
         node = self._replica.state.node_name(line.node)

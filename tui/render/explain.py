@@ -69,11 +69,17 @@ def _actions(explained: Object) -> Iterator[Line]:
 
 
 def _attempts(explained: Object) -> Iterator[Line]:
-    """A line for each attempt before the present one: where it was, and why it is not there."""
+    """A line for each attempt before the present one: where it was, how long, and why it is not
+    there."""
+    before: Object = {}
     for attempt in explained.get("attempts") or ():
         where = f" on node {attempt['node']}" if attempt.get("node") else ""
-        words = f"{attempt['state']}, {attempt['reason']}"
-        yield (f"attempt {attempt['attempt']}{where}: ", words)
+        later = units.between(before.get("ended_ns"), attempt.get("placed_ns"))
+        after = f", placed {later} later" if later else ""
+        ran = units.between(attempt.get("started_ns"), attempt.get("ended_ns"))
+        words = f"{attempt['state']}, {attempt['reason']}" + (f"; it ran {ran}" if ran else "")
+        yield (f"attempt {attempt['attempt']}{where}{after}: ", words)
+        before = attempt
 
 
 def _decision(decision: Object) -> Iterator[Line]:

@@ -120,7 +120,7 @@ def _job(job: Object) -> Iterator[Labelled]:
     if spec.get("tasks", 1) > 1:
         asked += f" for each of {spec['tasks']} tasks"
     who = job["user"] + (f" (runs as uid {job['uid']})" if job.get("uid") is not None else "")
-    yield Labelled("owner", text.joined([who, asked, _times(job["times"])], ", "))
+    yield Labelled("owner", text.joined([who, asked, _times(job)], ", "))
     if job["state"] == "pending":
         yield Labelled("reason", f"it waits: stoker explain {job['job']} tells why")
     elif job.get("reason") and job["state"] not in ("starting", "running"):
@@ -159,16 +159,19 @@ def _attempts(job: Object) -> Iterator[Labelled]:
         yield Labelled("" if index else "before", words + (f", ran {ran}" if ran else ""))
 
 
-def _times(times: Object) -> str:
+def _times(job: Object) -> str:
+    times = job["times"]
     waited = _between(times, "submitted_ns", "started_ns")
     ran = _between(times, "started_ns", "ended_ns")
-    return text.joined([waited and f"started after {waited}", ran and f"ran {ran}"], ", ")
+    if waited and job.get("attempts"):  # that time has the earlier attempts in it
+        waited = f"attempt {job['attempt']} started {waited} after it was submitted"
+    elif waited:
+        waited = f"started after {waited}"
+    return text.joined([waited, ran and f"ran {ran}"], ", ")
 
 
 def _between(times: Object, first: str, second: str) -> str:
-    if times.get(first) is None or times.get(second) is None:
-        return ""
-    return units.duration(times[second] - times[first])
+    return units.between(times.get(first), times.get(second))
 
 
 def _placed(job: Object) -> Iterator[Labelled]:

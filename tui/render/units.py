@@ -42,6 +42,13 @@ def duration(ns: float | None) -> str:
     return f"{hours // 24}d {hours % 24:02}h"
 
 
+def between(first_ns: int | None, second_ns: int | None) -> str:
+    """The time between two moments; empty where one of them is not known."""
+    if first_ns is None or second_ns is None:
+        return ""
+    return duration(second_ns - first_ns)
+
+
 def counted(counts: Mapping[str, int]) -> str:
     """Numbers with what each counts, in their order: `2 running, 8 pending`."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())

@@ -25,7 +25,7 @@ from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import encode
 from stoker.scheduler.array_indexes import ArrayIndexes, Run
 from stoker.scheduler.followed_ranges import JobRange
-from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport
+from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport, Outcome
 from stoker.tui.render import explain
 from tests.mesh.bench import ALICE, BOB, Bench
 
@@ -233,6 +233,24 @@ def between_two_attempts(bench: Bench) -> int:
     bench.outcome(job, "running")
     bench.outcome(job, "failed", exit_code=3)
     return job
+
+
+@scene
+def runs_as_its_third_attempt(bench: Bench) -> int:
+    """Each wait is that of one attempt, and does not have the earlier ones in it."""
+    job = submit(bench, retries=2, backoff_s=1)
+    for attempt, seconds in ((1, 60), (2, 20)):
+        outcome_of(bench, job, attempt, "running", started_ns=bench.now)
+        bench.tick(seconds)
+        outcome_of(bench, job, attempt, "failed", exit_code=3)
+        bench.tick(5)
+    outcome_of(bench, job, 3, "running", started_ns=bench.now)
+    return job
+
+
+def outcome_of(bench: Bench, job: int, attempt: int, state: Any, **fields: Any) -> None:
+    made = Outcome(*bench.key(job, attempt), 1, state, bench.now, **fields)
+    bench.feed(events.Outcomes(("outcome", len(bench.replies)), "n1", (made,)))
 
 
 def gone_bad(card: DeviceInfo) -> DeviceInfo:

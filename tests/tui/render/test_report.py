@@ -176,6 +176,16 @@ def test_every_line_fits_and_nothing_controls_the_terminal(
     assert unicode or shown.isascii()
 
 
+def test_the_start_of_a_further_attempt_is_not_called_a_wait() -> None:
+    lost = {"attempt": 1, "state": "lost", "reason": "gone", "node": "n1"}
+    lost |= {"started_ns": 2_000_000_000, "ended_ns": 9_000_000_000}
+    job = pocl_job() | {"attempt": 2, "attempts": [lost]}
+    job["times"] = {"submitted_ns": 0, "started_ns": 10_000_000_000, "ended_ns": None}
+    words = " ".join(report.render(job).split())
+    assert "attempt 2 started 10 s after it was submitted" in words and "started after" not in words
+    assert "attempt 1 on node n1: lost, gone, ran 7 s" in words
+
+
 def test_colour_changes_no_words() -> None:
     coloured = report.render(pocl_job(), colour=True)
     for code in ("\x1b[1m", "\x1b[0m", "\x1b[32m"):
