@@ -37,6 +37,7 @@ from stoker.agent.supervise import (
     start_options,
     startup,
     state_check,
+    told_status,
 )
 from stoker.mesh.broker.broker_program import broker_program
 from stoker.mesh.connection.context import LOOPBACK
@@ -53,6 +54,8 @@ SHM_BYTES_MIN = 256 << 20
 NOFILE_MIN = 4096
 NAMED_MAX = 4
 """The most checks of one status that the summary names."""
+REFUSED_KEY = "Authorization Violation"
+"""The broker's word to a key that it does not take."""
 FOLDERS = ("agent", "mesh", "native", "probes", "scheduler", "tui")
 PROGRAMS = ("stoker-spawner", "stoker-watchdog", "stoker-restore")
 MODULES = {
@@ -478,9 +481,29 @@ def _away(where: StateFolder) -> Check:
     return Check("scheduler.state", "WARN", f"it does not run: {last}", hint)
 
 
+def _agent(where: StateFolder) -> Iterator[Check]:
+    """Check that this node's agent hears its scheduler, by what it told the supervisor last."""
+    if lock.holder(where) is None or "agent" not in pids.find(where):
+        return
+    told = told_status.newest(where, "agent")
+    if told == "ok":
+        yield Check("agent.state", "PASS", "a scheduler answers this node")
+    elif told and any(REFUSED_KEY in line for line in log_rotation.tail(where.log / "agent.log")):
+        text = f"{told}: the cluster does not take this node's key"
+        hint = "`stoker cluster keys` where the cluster was made tells if it was revoked; then"
+        yield Check("agent.state", "WARN", text, f"{hint} this host joins again, in a new folder")
+    elif told:
+        hint = f"Jobs of this host freeze when its lease ends; {where.log / 'agent.log'} tells more"
+        yield Check("agent.state", "WARN", told, hint)
+
+
 def _telemetry(where: StateFolder) -> Iterator[Check]:
     """Check the streams that keep telemetry; nothing to check while the node does not run."""
     if lock.holder(where) is None:
+        return
+    if state_folder.has_joined(where) and not any(where.keys.glob("user-*")):
+        text = "no user has a key on this host, so a server's doctor tells"
+        yield Check("telemetry.streams", "PASS", text)
         return
     streams = asyncio.run(_telemetry_streams(where))
     for each in streams.streams:
@@ -547,6 +570,7 @@ _CHECKS: dict[str, Callable[[StateFolder], Iterator[Check]]] = {
     "opencl.loader": _opencl,
     "power.record": _power,
     "scheduler.state": _scheduler,
+    "agent.state": _agent,
     "telemetry.streams": _telemetry,
     "metrics.page": _metrics,
     "probe.any": _probes,

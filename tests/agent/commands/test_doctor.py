@@ -125,6 +125,59 @@ def test_a_scheduler_that_does_not_run_is_told_with_the_last_line_of_its_log(
     assert f"{where.log}/scheduler.log" in check.hint
 
 
+@pytest.mark.parametrize(
+    ("told", "broker", "says"),
+    [
+        ("ok", "", ("PASS", "a scheduler answers this node")),
+        ("waiting: no lease", "", ("WARN", "waiting: no lease")),
+        (
+            "waiting: no lease",
+            "Authorization Violation",
+            ("WARN", "waiting: no lease: the cluster does not take this node's key"),
+        ),
+    ],
+)
+def test_an_agent_that_is_not_heard_is_told_with_the_reason(
+    where: StateFolder,
+    told: str,
+    broker: str,
+    says: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state_folder.prepare(where)
+    startup.load_or_create(where)
+    lines = [{"process": "agent", "event": told}, {"process": "serf", "event": "ok"}]
+    (where.log / "supervisor.log").write_text("\n".join(map(json.dumps, lines)))
+    (where.log / "agent.log").write_text(json.dumps({"event": "broker", "error": broker}))
+    monkeypatch.setattr(pids, "find", lambda where: {"agent": pids.identify(os.getpid())})
+    assert list(doctor.checks_of("agent.state", where)) == [], "no node runs"
+    held = lock.take(where)
+    assert held is not None
+    try:
+        (check,) = doctor.checks_of("agent.state", where)
+    finally:
+        os.close(held)
+    assert (check.status, check.text) == says
+    assert ("joins again" in check.hint) == bool(broker)
+
+
+def test_a_host_that_joined_needs_no_key_of_a_user(
+    where: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state_folder.prepare(where)
+    startup.load_or_create(where)
+    for key in where.keys.glob("user-*"):
+        key.unlink()
+    monkeypatch.setattr(state_folder, "has_joined", lambda where: True)
+    held = lock.take(where)
+    assert held is not None
+    try:
+        (check,) = doctor.checks_of("telemetry.streams", where)
+    finally:
+        os.close(held)
+    assert check.status == "PASS" and "no user has a key on this host" in check.text
+
+
 def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:
     state_folder.prepare(where)
     startup.load_or_create(where)
