@@ -121,7 +121,7 @@ def audit_verify_command(
         except OSError as error:
             raise Denied(f"{checkpoints}: {error.strerror}") from None
     row = msgspec.to_builtins(found)
-    show_one(nouns.AUDITS, row, output, lambda: "\n".join(_lines(found)))
+    show_one(nouns.AUDITS, row, output, lambda: "".join(f"{line}\n" for line in _lines(found)))
 
 
 def _checks(paths: tuple[Path, ...], keys: tuple[str, ...]) -> CheckpointChecks:
