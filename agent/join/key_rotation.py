@@ -29,6 +29,14 @@ from stoker.native.errors import Denied, Refused, Unavailable
 NEXT = "agent-next"
 """The name of the new key's file until it takes the place of the old one."""
 
+_OF_A_SERVER = (
+    "A server gets others when it leaves and joins again: `stoker cluster remove`, `stoker down`,"
+    " `stoker cluster revoke`, then `join` in a new folder; the first one by a backup and a restore"
+)
+_OF_AN_ONLY_ONE = (
+    "`stoker cluster backup` and `restore` begin a cluster with other keys and the same state"
+)
+
 
 @state_folder.disk_errors()
 def rotate(where: StateFolder) -> tuple[str, str]:
@@ -36,8 +44,9 @@ def rotate(where: StateFolder) -> tuple[str, str]:
     cluster = state_folder.load(where)
     if not cluster.joined:
         raise Refused(
-            f"node {cluster.node} did not join: its key never leaves this host",
-            hint="Call this on a host that joined a cluster",
+            f"{cluster.node} is {'a server' if cluster.several else 'the only server'}: this gives"
+            " another key to a host that runs jobs alone",
+            hint=_OF_A_SERVER if cluster.several else _OF_AN_ONLY_ONE,
         )
     with state_folder.edit_lock(where):
         own = identity.load(where.key(AGENT))

@@ -298,7 +298,8 @@ def _cost(row: ServerStatus) -> str:
     if row.halted:
         costs.append(f"it takes part in nothing: {row.halted}")
     if row.jobs:
-        costs.append(f"it has {row.jobs} jobs: drain its node first")
+        jobs = "1 job" if row.jobs == 1 else f"{row.jobs} jobs"
+        costs.append(f"it has {jobs}: drain its node first")
     if row.leads:
         costs.append("another one leads then")
     if row.log == "leads":

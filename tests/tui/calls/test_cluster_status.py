@@ -66,7 +66,7 @@ def test_each_may_go_while_all_are_in_step() -> None:
     said = verdicts(found)
     assert said["a"][0] and "another one leads then" in said["a"][1]
     assert "elects another leader" in said["a"][1]
-    assert said["b"] == (True, "it has 1 jobs: drain its node first")
+    assert said["b"] == (True, "it has 1 job: drain its node first")
     assert [row.log for row in found.servers] == ["leads", "current", "current"]
 
 
@@ -193,7 +193,7 @@ def test_a_build_that_the_others_have_left_behind_is_halted_and_counts_for_none(
     assert found.servers[1].halted == lacks
     assert said["b"] == (
         True,
-        f"it takes part in nothing: {lacks}; it has 1 jobs: drain its node first",
+        f"it takes part in nothing: {lacks}; it has 1 job: drain its node first",
     )
     for name in ("a", "c"):
         assert said[name] == (False, "b takes part in nothing: 1 of 3 would stay, 2 must")
