@@ -154,7 +154,10 @@ class ProbeRow(msgspec.Struct, frozen=True):
     records: RecordTally | None = None
     estimate_error_pct: float | None = None
     """The error of the estimated device time; None if nothing was estimated."""
+    estimate_stated_pct: float | None = None
+    """The error that the trace itself states (95 %)."""
     absent: str = ""
+    """The reason why nothing was estimated in a mode that estimates."""
 
 
 def clean(quads: Sequence[Quad]) -> list[Quad]:
@@ -182,6 +185,15 @@ def half_width_pct(quads: Sequence[Quad], seed: int = 1) -> float:
     return (drawn[int(0.975 * RESAMPLES) - 1] - drawn[int(0.025 * RESAMPLES)]) / 2
 
 
+class Estimate(msgspec.Struct, frozen=True):
+    """An estimated device time against the truth, in percent of the truth."""
+
+    error_pct: float | None
+    """The difference from the truth; None if every launch was timed and nothing estimated."""
+    stated_pct: float | None = None
+    """The half-width that the trace states (95 %)."""
+
+
 class Cell(msgspec.Struct):
     """All measurements at one rate with one driver."""
 
@@ -191,7 +203,8 @@ class Cell(msgspec.Struct):
     """The number of launches in one slice."""
     quads: dict[BenchMode, list[Quad]]
     records: dict[BenchMode, RecordTally] = {}
-    estimate_error_pct: dict[BenchMode, float] = {}
+    estimate: Estimate | None = None
+    """The estimate of the governed mode; None if it was not compared."""
 
     @property
     def noise_pct(self) -> float:
@@ -228,8 +241,17 @@ def _row(
         len(kept),
         len(every) - len(kept),
         cell.records.get(mode),
-        cell.estimate_error_pct.get(mode),
+        *_estimated(cell, mode),
     )
+
+
+def _estimated(cell: Cell, mode: BenchMode) -> tuple[float | None, float | None, str]:
+    """Return the last fields of a row."""
+    if mode != "governed" or cell.estimate is None:
+        return None, None, ""
+    if cell.estimate.error_pct is None:
+        return None, None, "every launch was timed, so nothing was estimated"
+    return cell.estimate.error_pct, cell.estimate.stated_pct, ""
 
 
 def error_pct(estimate: float, truth: float) -> float:
@@ -273,9 +295,11 @@ def report(
 
 def line(row: ProbeRow) -> str:
     """Format one row for people."""
-    estimate = (
-        "" if row.estimate_error_pct is None else f"  estimate {row.estimate_error_pct:.2f} %"
-    )
+    estimate = f"  {row.absent}" if row.absent else ""
+    if row.estimate_error_pct is not None:
+        estimate = f"  estimate off by {row.estimate_error_pct:.2f} %"
+        if row.estimate_stated_pct is not None:
+            estimate += f", stated {row.estimate_stated_pct:.2f} %"
     return (
         f"{row.driver:4} {row.launches_per_s:9,d}/s {row.mode:9} {row.slowdown_pct:+8.3f} "
         f"(+-{row.error_pct:.3f}) %  cpu {row.cpu_ns_per_launch:+9.1f} ns/launch, "

@@ -30,6 +30,7 @@ from stoker.probes.bench.bench_probes import (
     BenchMode,
     Cell,
     Driver,
+    Estimate,
     ProbeRow,
     Quad,
     RecordTally,
@@ -40,13 +41,14 @@ from stoker.probes.bench.bench_probes import (
 )
 from stoker.probes.kernels.clock_check import clock_check
 from stoker.probes.kernels.job_trace import JobTrace, Mode, TraceSummary
+from stoker.probes.kernels.trace_summary import KernelSummary
 from stoker.probes.kernels.tracer_environment import layer_environment
 
 Device = Driver | Literal["basic", "pthread"]
 """The driver that a program launches on; the last two are PoCL devices by PoCL's names."""
 
 DRAIN_EVERY_S = 0.02
-ESTIMATE_S = 4.0
+ESTIMATE_S = 8.0
 """The duration of launches for an estimate, long enough for some tens of windows."""
 TARGET_FITS = 1.1
 """A launch has the length that was asked for if it takes up to this factor more or less."""
@@ -228,7 +230,7 @@ def measure(
         iterations, took_ns = fit
         launches = max(10, int(SLICE_NS / took_ns))
         loops = {mode: stack.enter_context(LaunchLoop(driver, mode, folder)) for mode in modes}
-        cell = Cell(rate, driver, launches, {mode: [] for mode in modes}, {}, {})
+        cell = Cell(rate, driver, launches, {mode: [] for mode in modes}, {})
         for _ in range(QUADS_MAX_FACTOR):
             for index in range(quads):
                 for mode, loop in loops.items():
@@ -238,10 +240,8 @@ def measure(
                 break
         summaries = {mode: loop.end() for mode, loop in loops.items()}
         cell.records |= {mode: counted(each) for mode, each in summaries.items() if each}
-        if driver == "pocl" and (truth := _ns_per_launch(summaries.get("full"))):
-            guess = _ns_per_launch(summaries.get("governed"))
-            if guess:
-                cell.estimate_error_pct["governed"] = error_pct(guess, truth)
+        if driver == "pocl":
+            cell.estimate = against(summaries.get("governed"), summaries.get("full"))
         return cell
 
 
@@ -254,16 +254,34 @@ def counted(summary: TraceSummary) -> RecordTally:
     return RecordTally(records.made, records.folded, records.dropped, launches)
 
 
-def _ns_per_launch(summary: TraceSummary | None) -> float | None:
-    """Return the device time of a launch by the trace; all launches of a rate are equal."""
+def _row_of(summary: TraceSummary | None) -> KernelSummary | None:
+    """Return the row of the one kernel; None if none was counted."""
     row = summary.kernels[0] if summary is not None and summary.kernels else None
-    if row is None or not row.count:
+    return row if row is not None and row.count else None
+
+
+def against(guess: TraceSummary | None, truth: TraceSummary | None) -> Estimate | None:
+    """Compare the device time of a launch by two traces of two programs, whose launches are equal.
+
+    Nothing is compared where the first trace timed every launch: it has no estimate then, and what
+    is left is the difference of two programs. None if one of them has no launch.
+    """
+    guessed, known = _row_of(guess), _row_of(truth)
+    if guessed is None or known is None:
         return None
-    return row.total_ns / (row.count + row.unseen)
+    if not guessed.estimate:
+        return Estimate(None)
+    mean, true = (row.total_ns / (row.count + row.unseen) for row in (guessed, known))
+    return Estimate(error_pct(mean, true), stated_pct(guessed))
 
 
-def estimate(rate: int, folder: Path, seconds: float) -> float | None:
-    """Return the error of the governed estimate of device time in percent.
+def stated_pct(row: KernelSummary) -> float:
+    """Return the stated half-width (95 %) of a row in percent of its time."""
+    return round(100 * row.error_ns / row.total_ns, 3) if row.total_ns else 0.0
+
+
+def estimate(rate: int, folder: Path, seconds: float) -> Estimate | None:
+    """Compare the governed estimate of device time with the truth.
 
     Lengths vary sixteenfold, and the simulated driver knows the truth. None if nothing was timed.
     """
@@ -275,9 +293,10 @@ def estimate(rate: int, folder: Path, seconds: float) -> float | None:
             each.iterations for each in loop.launch_slices(length, launches, 0, slices, vary=True)
         )
         summary = loop.end()
-    if summary is None or not summary.kernels or summary.kernels[0].p50_ns is None:
+    row = _row_of(summary)
+    if row is None or row.p50_ns is None:
         return None
-    return error_pct(summary.kernels[0].total_ns, truth)
+    return Estimate(error_pct(row.total_ns, truth), stated_pct(row))
 
 
 def dormant_ns(folder: Path, rounds: int = 40) -> float:
@@ -344,9 +363,7 @@ def run(
                 absent[f"rows of {driver} at {rate}/s"] = "its shortest launch takes longer"
                 continue
             if driver == "SIM" and "governed" in modes:
-                error = estimate(rate, folder, ESTIMATE_S)
-                if error is not None:
-                    cell.estimate_error_pct["governed"] = error
+                cell.estimate = estimate(rate, folder, ESTIMATE_S)
             for row in rows(cell):
                 found.append(row)
                 told(row)

@@ -11,6 +11,8 @@ import pytest
 from stoker.probes.bench import bench_probes
 from stoker.probes.bench.bench_probes import (
     Cell,
+    Estimate,
+    ProbeRow,
     Quad,
     RecordTally,
     Slice,
@@ -67,7 +69,7 @@ def cell(noise: int) -> Cell:
     off = [quad(100_000, chance.randrange(100_000 - noise, 100_001 + noise)) for _ in range(50)]
     made = RecordTally(100, 90, 10, 100)
     full = [quad(100_000, 103_000)] * 50
-    return Cell(10_000, "SIM", 10, {"off": off, "full": full}, {"full": made}, {"full": 0.5})
+    return Cell(10_000, "SIM", 10, {"off": off, "full": full}, {"full": made})
 
 
 def test_a_row_has_its_noise_and_says_when_it_is_void() -> None:
@@ -80,6 +82,29 @@ def test_a_row_has_its_noise_and_says_when_it_is_void() -> None:
     assert full.noise_pct == off.noise_pct == off.error_pct < 0.3
     assert not full.void
     assert "VOID" in line(rows(cell(9000))[1])
+
+
+def governed(found: Estimate | None) -> ProbeRow:
+    made = cell(200)
+    made.quads["governed"] = made.quads["full"]
+    made.estimate = found
+    (*others, row) = rows(made)
+    assert [each.estimate_error_pct for each in others] == [None, None]
+    return row
+
+
+def test_an_estimate_stands_beside_the_error_that_the_trace_states() -> None:
+    row = governed(Estimate(1.5, 2.0))
+    assert (row.estimate_error_pct, row.estimate_stated_pct, row.absent) == (1.5, 2.0, "")
+    assert "estimate off by 1.50 %, stated 2.00 %" in line(row)
+
+
+def test_nothing_is_called_an_estimate_where_every_launch_was_timed() -> None:
+    row = governed(Estimate(None))
+    assert row.estimate_error_pct is None
+    assert "every launch was timed" in row.absent
+    assert row.absent in line(row)
+    assert governed(None).absent == ""
 
 
 def test_the_report_sums_up_and_says_what_is_not_there() -> None:

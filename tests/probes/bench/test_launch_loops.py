@@ -10,8 +10,9 @@ import pytest
 
 from stoker.native import errors
 from stoker.probes.bench import launch_loops
-from stoker.probes.bench.bench_probes import MODES, STEADY, RecordTally, Slice
+from stoker.probes.bench.bench_probes import MODES, STEADY, Estimate, RecordTally, Slice
 from stoker.probes.bench.launch_loops import LaunchLoop, calibrate, measure
+from stoker.probes.kernels.trace_summary import KernelSummary, TimeWindow, TraceSummary
 
 DRIVERS = ("pocl", "SIM")
 
@@ -79,8 +80,28 @@ def test_a_rate_beyond_the_driver_is_no_row(tmp_path: Path) -> None:
 
 
 def test_an_estimate_is_held_against_what_was_done(tmp_path: Path) -> None:
-    error = launch_loops.estimate(20_000, tmp_path, 0.3)
-    assert error is None or error < 100
+    found = launch_loops.estimate(20_000, tmp_path, 0.3)
+    assert found is None or found.error_pct is not None
+    assert found is None or found.error_pct < 100
+
+
+def trace(*, count: int, total_ns: int, estimate: bool, unseen: int = 0) -> TraceSummary:
+    row = KernelSummary("spin", count, total_ns, 1, 1, estimate, 10, unseen)
+    return TraceSummary("governed", TimeWindow(0, 1), kernels=(row,))
+
+
+def test_an_estimate_is_held_against_the_full_trace_of_equal_launches() -> None:
+    full = trace(count=10, total_ns=1_000, estimate=False)
+    half = trace(count=4, unseen=4, total_ns=808, estimate=True)
+    assert launch_loops.against(half, full) == Estimate(1.0, 1.238)
+    assert launch_loops.against(None, full) is None
+    assert launch_loops.against(half, None) is None
+
+
+def test_two_programs_are_not_compared_where_every_launch_was_timed() -> None:
+    full = trace(count=10, total_ns=1_000, estimate=False)
+    slower = trace(count=10, total_ns=1_025, estimate=False)
+    assert launch_loops.against(slower, full) == Estimate(None)
 
 
 def test_a_program_that_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
