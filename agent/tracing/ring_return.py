@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the ring of thread spans is given back: half of an agent's memory once it has traced a job.
+"""Gives the ring of thread spans back: half of the memory of an agent that has traced a job.
 
 Used by the tracing thread alone. Invariant: the ring is never given back while a job is followed,
 since the host probes refuse that.
@@ -24,7 +24,7 @@ class Ring(Protocol):
 
 
 class RingReturn:
-    """Since when no job has been followed."""
+    """Knows since when no job has been followed."""
 
     def __init__(self) -> None:
         self._idle_s: float | None = None
