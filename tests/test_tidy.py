@@ -111,7 +111,7 @@ ACROSS = {
     "tests/product/test_throttled.py": "throttled time: drivers and the kernel, to the report",
     "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
     "tests/product/test_alerts.py": "alerts, from a simulated reading to every sink",
-    "tests/product/test_alert_actions.py": "rules that act, from an idle card to the end of its job",
+    "tests/product/test_alert_actions.py": "rules that act, from an idle card to its job",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_floods.py": "floods by one user of a whole node, and another user",
