@@ -62,6 +62,7 @@ from stoker.agent.process.spawner_events import SpawnerEvents
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
+from stoker.agent.tracing import job_energy
 from stoker.agent.tracing.throttle_sources import ThrottleSources
 from stoker.agent.tracing.trace_thread import TraceThread
 from stoker.mesh.connection import loop_runner
@@ -306,6 +307,7 @@ class AgentDaemon:
         quotas = QuotaGroups(cgroup, v1_groups(self._setting.state.instance))
         telemetry = self._telemetry
         self._tracer.throttling = ThrottleSources(telemetry.kind, telemetry.card_readings, quotas)
+        self._tracer.energy = job_energy.source_of(telemetry.card_readings)
         attached: asyncio.Future[Any] = self._loop.create_future()
         self._tracer.start(cgroup, attached.set_result)
         await attached

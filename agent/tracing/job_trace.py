@@ -21,6 +21,7 @@ from stoker.agent.jobs.folder_removal import FolderRemoval
 from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.detailed_probes import DetailedProbes
 from stoker.agent.tracing.job_calls import JobCalls
+from stoker.agent.tracing.job_energy import EnergySource, JobEnergy, nothing_read
 from stoker.agent.tracing.job_governor import HostCost, JobGovernor
 from stoker.agent.tracing.job_throttles import NO_SOURCES, JobThrottles, Sources
 from stoker.agent.tracing.local_records import LocalRecords
@@ -90,6 +91,7 @@ class TracedJob:
         calls: JobCalls | None = None,
         removal: FolderRemoval | None = None,
         throttling: Sources = NO_SOURCES,
+        energy: EnergySource = nothing_read,
         adopted: bool = True,
     ) -> None:
         """`feed` gives the spans that wait in the ring to their jobs. `adopted`: an earlier agent
@@ -105,6 +107,7 @@ class TracedJob:
         self._governor: JobGovernor | None = None
         self._throttles = JobThrottles(record, store, began_ns, throttling)
         self._throttles.start(adopted=adopted)
+        self._energy = JobEnergy(record, store, energy, adopted=adopted)
         self.cgroup_id = cgroup_id
         self._segments, self._store = segments, store
         self._began_ns = began_ns
@@ -213,6 +216,7 @@ class TracedJob:
         too."""
         waits = self._calls.waits(self.cgroup_id) if self._calls is not None else None
         self._throttles.read(quotas_alone=not read)
+        self._energy.look()
         if self._trace is None:
             return 0.0
         self.window.apply_mode()
@@ -281,7 +285,8 @@ class TracedJob:
 
     def so_far(self, now_ns: int) -> TraceSummary:
         """Return the summary up to now; of a job without a fold the time its devices were held."""
-        return self.summary() or self._empty(now_ns, self._cpu_ns(), over=False)
+        found = self.summary() or self._empty(now_ns, self._cpu_ns(), over=False)
+        return self._energy.applied(found)
 
     @property
     def folded(self) -> bool:
@@ -377,14 +382,13 @@ class TracedJob:
                 self.window.finish(ended_ns, time.monotonic_ns(), self._write_part)
                 if self._local is not None:
                     self._local.end(time.monotonic_ns())
-                self._store_summary(summary)
+                summary = self._store_summary(summary)
                 if summary.kernels or summary.copies:
                     self.write_timeline(self._store / TIMELINE_FILE)
             else:
-                summary = self._empty(ended_ns, cpu_ns, over=True)
-                self._store_summary(summary)
+                summary = self._store_summary(self._empty(ended_ns, cpu_ns, over=True))
         finally:
-            self._remove_segments()
+            self._removal.remove(self._segments)  # no process of the job lives
         return summary
 
     def _pressure(self) -> JobPressure | None:
@@ -449,12 +453,16 @@ class TracedJob:
         seen = hidden is not None and not hidden.ns and not self._given_up
         return seen and cpu_ns is not None and cpu_ns <= window_ns * IDLE_CPU_SHARE
 
-    def _store_summary(self, summary: TraceSummary) -> None:
+    def _store_summary(self, found: TraceSummary) -> TraceSummary:
+        """Write and return the final summary, with the energy that nobody can add later."""
+        summary = self._energy.applied(found)
         self._store.mkdir(mode=0o700, exist_ok=True)
         partial = self._store / f".{SUMMARY_FILE}.new"
         partial.write_bytes(msgspec.json.encode(summary))
         partial.replace(self._store / SUMMARY_FILE)
+        self._energy.end()
         self.last = summary
+        return summary
 
     def write_timeline(self, path: Path) -> None:
         """Write the Perfetto file of what is folded so far; NotFound while there is no fold."""
@@ -579,10 +587,6 @@ class TracedJob:
 
     def _call_rows(self) -> tuple[CallRow, ...]:
         return self._calls.rows(self.cgroup_id) if self._calls is not None else ()
-
-    def _remove_segments(self) -> None:
-        """Remove the segments; no process of the job lives, so nobody can interfere."""
-        self._removal.remove(self._segments)
 
 
 def _span(ns: int) -> str:

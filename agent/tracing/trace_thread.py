@@ -27,6 +27,7 @@ from stoker.agent.jobs.start_records import StartRecord
 from stoker.agent.tracing.gang_samples import GangSamples, SampleTime
 from stoker.agent.tracing.host_cost import HostMeter
 from stoker.agent.tracing.job_calls import JobCalls
+from stoker.agent.tracing.job_energy import EnergySource, nothing_read
 from stoker.agent.tracing.job_governor import HostCost
 from stoker.agent.tracing.job_throttles import NO_SOURCES, Sources
 from stoker.agent.tracing.job_trace import FOLD_FILE, TracedJob
@@ -95,6 +96,8 @@ class TraceThread:
         """Shares of the time in which launches begin, set by the power loop."""
         self.throttling: Sources = NO_SOURCES
         """The sources of what throttles devices, for the tracing thread; set by the daemon."""
+        self.energy: EnergySource = nothing_read
+        """The counters of energy, for the tracing thread; set by the daemon."""
         self._drain_idle = False
         self._sink = RecordSink(node, self._send, Allowance(), bus)
         self._segments = segments
@@ -381,6 +384,7 @@ class TraceThread:
             calls=self._calls,
             removal=self._removal,
             throttling=self.throttling,
+            energy=self.energy,
             adopted=adopted,
         )
         if not self._traced:

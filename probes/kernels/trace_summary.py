@@ -161,6 +161,15 @@ class Throttle(msgspec.Struct, frozen=True):
     causes: tuple[ThrottleRow, ...] = ()
 
 
+class DeviceEnergy(msgspec.Struct, frozen=True):
+    """The energy of a whole device between two readings of its counter, `read_ns` apart, during the
+    job; without it `absent` is the reason."""
+
+    joules: float | None = None
+    read_ns: int = 0
+    absent: str = ""
+
+
 class DeviceRow(msgspec.Struct, frozen=True):
     """One granted or used device. `error_ns`: 95 % half width of its busy time where that is an
     estimate; `observed_ns`: part of the window in which launches were timed or sampled."""
@@ -173,6 +182,8 @@ class DeviceRow(msgspec.Struct, frozen=True):
     observed_ns: int = 0
     throttle: Throttle | None = None
     """The causes of `throttled_ns`; None where nothing was read of them. The agent adds it."""
+    energy: DeviceEnergy | None = None
+    """The agent adds it where it is asked for, and at the end."""
 
     @property
     def busy_ns(self) -> int:

@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from stoker.mesh.wire.bottleneck import Bottleneck, bottleneck
+from stoker.tui.render.units import MILLI
 
 Object = Mapping[str, Any]
 
 RAN_LEAST_NS = 100_000_000
 """The CPU time of a shorter run is that of its start, which says nothing of the job."""
 
+UNTOLD = "its node does not tell it"
 _UNREAD = ("causes.throttled_ns", "clocks_lowered")
 """The keys under which a trace says why it knows no throttling: `THROTTLED` of
 probes/kernels/trace_summary.py."""
@@ -47,6 +49,12 @@ class Efficiency(msgspec.Struct, frozen=True):
     cpus_asked: float | None
     memory_peak_bytes: int | None
     memory_asked_bytes: int | None
+    energy_j: float | None = None
+    """The energy of its whole devices by their counters; null with `energy_absent`."""
+    energy_absent: str = ""
+    """The reason why the energy of a job with devices is not known."""
+    wasted_ns: int | None = None
+    """The time of devices, or of its shares of them, that it held and nobody used."""
     throttled: tuple[Throttled, ...] = ()
     """The devices that were throttled, the worst first."""
     throttled_absent: str = ""
@@ -75,9 +83,29 @@ def efficiency(job: Object, times: Sequence[Object], now_ns: int) -> Efficiency 
         spec["cpu_milli"] / 1000 if spec.get("cpu_milli") else None,
         usage.get("memory_peak_bytes"),
         spec.get("memory_bytes") or None,
+        *(_energy(spec["gpu_milli"], times or devices) if spec.get("gpu_milli") else (None, "")),
+        round(found.idle_ns * min(spec["gpu_milli"], MILLI) / MILLI) if found else None,
         tuple(sorted(_throttled(devices), key=lambda each: -each.share)),
         _unread(trace) if found and not times else "",
     )
+
+
+def _energy(gpu_milli: int, told: Sequence[Object]) -> tuple[float | None, str]:
+    """Return the energy of all devices, or why it is not known: a sum that lacks one is none."""
+    if gpu_milli % MILLI:
+        return None, "a part of a device has no counter of its own"
+    energies = [each for row in told for each in _energies(row)]
+    absent = next((each["absent"] or UNTOLD for each in energies if each["joules"] is None), "")
+    if absent or not energies:
+        return None, absent or UNTOLD
+    return sum(each["joules"] for each in energies), ""
+
+
+def _energies(row: Object) -> list[Object]:
+    """Return the energy of a device, or of all devices of a rank."""
+    found = row.get("energy")
+    each = found if isinstance(found, list) else [found]
+    return [one or {"joules": None, "absent": UNTOLD} for one in each]
 
 
 def _throttled(devices: Sequence[Object]) -> Iterator[Throttled]:

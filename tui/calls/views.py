@@ -68,7 +68,11 @@ def rank_time(rank: int, job: schema.JobView) -> dict[str, Any]:
         causes.update({name: spent or 0 for name, spent in device["causes"].items()})
     window_ns = sum(device["window_ns"] for device in trace.get("devices") or ())
     absent = job.trace_absent or ("" if window_ns else "no device of it was called")
-    return {"rank": rank, "window_ns": window_ns, "causes": dict(causes), "absent": absent}
+    energy = [device.get("energy") for device in trace.get("devices") or ()]
+    return {
+        "rank": rank, "window_ns": window_ns, "causes": dict(causes), "absent": absent,
+        "energy": energy,
+    }  # fmt: skip
 
 
 def check_rank(job: int, tasks: int, rank: int | None) -> None:

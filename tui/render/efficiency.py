@@ -123,5 +123,9 @@ def _used(found: Object) -> Iterator[str]:
         asked = found["memory_asked_bytes"]
         of = f" of {units.size(asked)}" if asked else ""
         yield f"memory {units.size(found['memory_peak_bytes'])}{of} at its peak"
-    if device and device["idle_ns"] >= WASTE_LEAST_NS:
-        yield f"wasted {device['idle_ns'] / HOUR_NS:.2f} GPU-hours held but idle"
+    if found["energy_j"] is not None:
+        yield f"energy {units.energy(found['energy_j'])}"
+    if device and found["wasted_ns"] and device["idle_ns"] >= WASTE_LEAST_NS:
+        idle = units.duration(device["idle_ns"] // device["devices"])
+        each = "" if device["devices"] == 1 else " on average"
+        yield f"held but idle for {idle}{each}, {found['wasted_ns'] / HOUR_NS:.2f} GPU-hours wasted"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 MILLI = 1000
+KWH_J = 3_600_000.0
 
 
 def at_least(count: str, seen: float) -> str:
@@ -76,6 +77,13 @@ def share(value: int | None) -> str:
     if value is None:
         return "-"
     return f"{Decimal(value) / MILLI:f}"
+
+
+def energy(joules: float) -> str:
+    """Joules as text: `950 J`, `12.3 kJ`, and from 0.1 kWh on `1.25 kWh`."""
+    if joules >= KWH_J / 10:
+        return f"{_three(joules / KWH_J)} kWh"
+    return f"{_three(joules)} J" if joules < 1000 else f"{_three(joules / 1000)} kJ"
 
 
 def number(value: int | None) -> str:

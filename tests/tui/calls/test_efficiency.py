@@ -38,6 +38,28 @@ def test_an_ended_job_has_all_of_it() -> None:
     assert made.absent == ""
 
 
+def test_the_energy_of_all_devices_is_added_up_or_has_its_reason() -> None:
+    assert found().energy_absent == "its node does not tell it"
+    one = BUSY | {"energy": {"joules": 40.0, "read_ns": 9, "absent": ""}}
+    lost = BUSY | {"energy": {"joules": None, "read_ns": 0, "absent": "GPU is lost"}}
+    made = found(trace={"devices": [one, one]})
+    assert (made.energy_j, made.energy_absent) == (80.0, "")
+    made = found(trace={"devices": [one, lost]})
+    assert (made.energy_j, made.energy_absent) == (None, "GPU is lost")
+    rank = {"rank": 0, **one, "energy": [one["energy"], one["energy"]]}
+    gang = efficiency(job(), [rank, rank], 9 * SECOND)
+    assert gang is not None and gang.energy_j == 160.0
+
+
+def test_a_part_of_a_device_wastes_that_part_and_has_no_energy() -> None:
+    made = found(spec={"gpu_milli": 500})
+    assert made.wasted_ns == 1 and made.energy_j is None
+    assert made.energy_absent == "a part of a device has no counter of its own"
+    assert found().wasted_ns == 2
+    plain = found(spec={"gpu_milli": 0}, trace=None)
+    assert (plain.energy_j, plain.energy_absent, plain.wasted_ns) == (None, "", None)
+
+
 def test_a_running_job_has_no_use_of_cpu_and_memory_yet() -> None:
     made = found(times={"started_ns": SECOND, "ended_ns": None}, usage=None)
     assert made.ran_ns == 8 * SECOND

@@ -33,7 +33,8 @@ def explained(state: str = "running", **fields: Any) -> dict[str, Any]:
     )
     rest = {"ran_ns": HOUR_NS, "absent": "", "cpus": None, "cpus_asked": None}
     rest |= {"memory_peak_bytes": None, "memory_asked_bytes": None}
-    rest |= {"throttled": (), "throttled_absent": ""}
+    rest |= {"throttled": (), "throttled_absent": "", "energy_j": None}
+    rest |= {"wasted_ns": found.idle_ns if known else None}
     rest |= {k: v for k, v in fields.items() if k in rest}
     whole = Efficiency(bottleneck=found if known else None, **rest)
     return {"job": 7, "state": state, "efficiency": msgspec.to_builtins(whole)}
@@ -47,9 +48,17 @@ def test_an_idle_job_is_told_how_to_end_and_what_it_wasted() -> None:
     assert said(explained()) == (
         "bottleneck: idle: no process of the job used the devices for 98 % of the device time\n"
         "  remedy: end it if nobody needs it: stoker cancel 7\n"
-        "used: GPU 2 % busy, wasted 2.00 GPU-hours held but idle"
+        "used: GPU 2 % busy, held but idle for 2h 00m, 2.00 GPU-hours wasted"
     )
     assert "stoker cancel" not in said(explained("succeeded"))
+
+
+def test_the_card_of_a_part_of_several_devices_has_energy_and_what_was_wasted() -> None:
+    row = explained("succeeded", devices=4, energy_j=540_000.0, wasted_ns=HOUR_NS)
+    assert said(row).endswith(
+        "used: GPU 2 % busy of 4, energy 0.15 kWh, held but idle for 30m 00s on average, "
+        "1.00 GPU-hours wasted"
+    )
 
 
 def test_launches_and_a_second_cause_are_evidence() -> None:
