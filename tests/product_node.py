@@ -55,9 +55,10 @@ class LiveNode:
         return done
 
     def explained(self, job: int | str) -> str:
-        """Return what `stoker explain` says of a job on one line: where it breaks its lines depends
-        on their width."""
-        return " ".join(self.stoker("explain", str(job)).stdout.decode().split())
+        """Return all that `stoker explain` says of a job on one line: where it breaks its lines
+        depends on their width."""
+        said = self.stoker("explain", str(job), "-o", "wide").stdout.decode()
+        return " ".join(said.split())
 
     def json(self, *words: str) -> dict[str, object]:
         """A read command's JSON object."""

@@ -110,6 +110,7 @@ ACROSS = {
     "tests/product/test_mig.py": "MIG instances, from the driver to a job's trace",
     "tests/product/test_throttled.py": "throttled time: drivers and the kernel, to the report",
     "tests/product/test_cuda.py": "a CUDA program on a simulated card, from its start to its trace",
+    "tests/product/test_idle_jobs.py": "idle jobs, from their verdict to a rule that ends them",
     "tests/product/test_alerts.py": "alerts, from a simulated reading to every sink",
     "tests/product/test_alert_actions.py": "rules that act, from an idle card to its job",
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",

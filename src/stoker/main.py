@@ -31,6 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rm": ("stoker.tui.commands.job_commands", "Delete jobs that are over, and their output"),
     "wait": ("stoker.tui.commands.job_commands", "Wait until jobs end"),
     "explain": ("stoker.tui.commands.job_commands", "Tell why a job waits, or ended as it did"),
+    "eff": ("stoker.tui.commands.job_commands", "Tell how well jobs use what they hold"),
     "waste": ("stoker.tui.commands.waste_commands", "List device time held and not used"),
     "context": ("stoker.tui.commands.context_commands", "Show or choose the node to talk to"),
     "audit": ("stoker.tui.commands.audit_commands", "Show and check who changed what"),

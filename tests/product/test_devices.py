@@ -303,8 +303,10 @@ def test_other_forms_are_what_the_schema_says(nodes: dict[str, Node]) -> None:
 def test_a_job_on_a_simulated_card_is_said_to_be(nodes: dict[str, Node]) -> None:
     node = nodes["8xH200"]
     job = str(node.live.run("true", gpu_milli=1000, models=("H200",), trace="off").job)
-    (line,) = (x for x in node.says("explain", job).splitlines() if x.startswith("decision"))
-    assert line.endswith(" (SIM)"), line
+    for form, start in (("table", "devices: "), ("wide", "decision")):
+        lines = node.says("explain", job, "-o", form).splitlines()
+        (line,) = (each for each in lines if each.startswith(start))
+        assert line.endswith(" (SIM)"), line
     assert "SIM: a simulated device" in " ".join(node.says("job", job).split())
     assert re.search(r"  SIM \S+/GPU-\S+  ", node.says("jobs"))
 

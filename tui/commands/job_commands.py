@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of jobs that exist: jobs, job, logs, cancel, rm, wait, explain.
+"""The verbs of jobs that exist: jobs, job, logs, cancel, rm, wait, explain, eff.
 
 Each verb parses its options, sends requests through `calls.job_calls`, and prints the replies as
 `render` formats them. A verb imports what it alone needs when it runs, so that `jobs` starts fast.
@@ -210,13 +210,32 @@ def explain_command(selector: str, state: str | None, output: tables.Output, ran
 
     chosen, most = selectors.parse(selector), _pages(output)
     rows = call(job_calls.explain(state, chosen, selector, rank, most))
-    now_ns, width = time.time_ns(), text.page(sys.stdout)
+    now_ns, width, whole = time.time_ns(), text.page(sys.stdout), output == "wide"
     if output in ("table", "wide"):
-        text.show(
-            "\n\n".join(explain.render(row, now_ns=now_ns, width=width) for row in rows) + "\n"
-        )
+        pages = (explain.render(row, now_ns=now_ns, width=width, whole=whole) for row in rows)
+        text.show("\n\n".join(pages) + "\n")
     else:
         show(nouns.JOBS, rows, output, alone=True)
+
+
+@click.command("eff")
+@click.argument("selector", default="last", shell_complete=completion.jobs)
+@node_option
+@output_option("table")
+def eff_command(selector: str, state: str | None, output: tables.Output) -> None:
+    """Tell how well jobs use the GPUs, CPUs and memory that they hold, and what they waste."""
+    from stoker.tui.calls import job_calls
+    from stoker.tui.render import explain
+
+    chosen, most = selectors.parse(selector), _pages(output)
+    rows = call(job_calls.explain(state, chosen, selector, 0, most))
+    if output in ("table", "wide"):
+        width = text.page(sys.stdout)
+        text.show("\n\n".join(explain.efficient(row, width) for row in rows) + "\n")
+    else:
+        kept = ("job", "state", "efficiency")
+        found = [{name: row.get(name) for name in kept} for row in rows]
+        show(nouns.JOBS, found, output, alone=True)
 
 
 def _cancelled(row: Row) -> str:

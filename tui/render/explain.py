@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of `stoker explain`: the answer, its efficiency and reasons, then what would help.
 
-Pure: the reply's object in, text of a given width out.
+Pure: the reply's object in, text of a given width out. The whole text has the decision as well,
+with its id, what it read and what would have changed it; the other one the devices alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from stoker.native.row_forms import short_id
 from stoker.tui.render import efficiency, rank_troubles, text, units
 
 Object = Mapping[str, Any]
@@ -18,12 +20,23 @@ EXPECTED = "expected_start"
 """The reason that has a line of its own."""
 
 
-def render(explained: Object, *, now_ns: int, width: int = text.PAGE) -> str:
+def render(explained: Object, *, now_ns: int, width: int = text.PAGE, whole: bool = False) -> str:
     """The explanation of one job, without a final newline. `now_ns` is CLOCK_REALTIME."""
-    return "\n".join(_wrapped(start, words, width) for start, words in _lines(explained, now_ns))
+    return "\n".join(
+        _wrapped(start, words, width) for start, words in _lines(explained, now_ns, whole)
+    )
 
 
-def _lines(explained: Object, now_ns: int) -> Iterator[Line]:
+def efficient(explained: Object, width: int = text.PAGE) -> str:
+    """The use that one job makes of what it holds, without a final newline."""
+    lines = list(efficiency.lines(explained))
+    unknown = "it has not started" if not explained.get("efficiency") else "it holds no device"
+    lines = lines or [("", f"nothing is known of its use: {unknown}")]
+    head = f"job {explained['job']}, {explained['state']}"
+    return "\n".join([head, *(_wrapped(start, words, width) for start, words in lines)])
+
+
+def _lines(explained: Object, now_ns: int, whole: bool) -> Iterator[Line]:
     yield f"job {explained['job']}, {explained['state']}: ", explained["summary"]
     for kind, sentence in rank_troubles.sentences(explained):
         yield f"  {kind} rank: " if kind else "  ", sentence
@@ -32,10 +45,13 @@ def _lines(explained: Object, now_ns: int) -> Iterator[Line]:
     yield from _expected(explained.get("expected") or {}, now_ns)
     yield from _actions(explained)
     yield from _attempts(explained)
-    if explained.get("decision"):
-        yield from _decision(explained["decision"])
-    if explained.get("evidence"):
-        yield from _evidence(explained["evidence"])
+    decision, evidence = explained.get("decision"), explained.get("evidence")
+    if decision and whole:
+        yield from _decision(decision)
+    elif decision:
+        yield from _granted(decision)
+    if evidence and whole:
+        yield from _evidence(evidence)
 
 
 def _reasons(explained: Object) -> Iterator[Line]:
@@ -82,11 +98,23 @@ def _attempts(explained: Object) -> Iterator[Line]:
         before = attempt
 
 
-def _decision(decision: Object) -> Iterator[Line]:
-    shares = ", ".join(
-        f"{_part(d['milli'])}{d['id']}{' (SIM)' if d.get('sim') else ''}"
+def _granted(decision: Object) -> Iterator[Line]:
+    """The devices by their short ids, and what was bound beside them."""
+    if decision["devices"]:
+        yield "devices: ", _shares(decision, short_id)
+    if decision.get("numa"):
+        yield "NUMA: ", decision["numa"]
+
+
+def _shares(decision: Object, named: Callable[[str], str]) -> str:
+    return ", ".join(
+        f"{_part(d['milli'])}{named(d['id'])}{' (SIM)' if d.get('sim') else ''}"
         for d in decision["devices"]
     )
+
+
+def _decision(decision: Object) -> Iterator[Line]:
+    shares = _shares(decision, str)
     yield (f"decision {decision['id']}: ", f"node {decision['node']}{shares and ', '}{shares}")
     yield ("  why: ", decision["reason"])
     read = ", ".join(map(str, decision["observations"]))

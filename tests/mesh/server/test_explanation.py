@@ -89,7 +89,7 @@ def queue_set(bench: Bench, name: str, order: str) -> None:
 def text_of(bench: Bench, job: int) -> str:
     record = bench.replica.state.book.get(job)
     view = explanation.explain_view(bench.replica, record, bench.now)
-    return explain.render(msgspec.json.decode(encode(view)), now_ns=bench.now) + "\n"
+    return explain.render(msgspec.json.decode(encode(view)), now_ns=bench.now, whole=True) + "\n"
 
 
 # --- waiting --------------------------------------------------------------------------------------

@@ -485,6 +485,24 @@ def test_explain_ranks_reasons_and_names_what_helps(fakes: Any, node: Any) -> No
     ]
 
 
+def test_eff_tells_of_the_use_alone_and_a_program_gets_the_numbers(fakes: Any, node: Any) -> None:
+    usage = {"cpu_ns": 3, "memory_peak_bytes": 1 << 20} | dict.fromkeys(
+        ("output_bytes", "output_dropped_bytes"), 0
+    )
+    Job(fakes, node, usage=usage)
+    shown = stoker(node, "eff", "5").stdout.decode().splitlines()
+    assert shown == ["job 5, succeeded", "used: memory 1 MiB at its peak"]
+    found = json.loads(stoker(node, "eff", "5", "-o", "json").stdout)
+    assert found.keys() == {"schema", "job", "state", "efficiency"}
+    assert found["efficiency"]["memory_peak_bytes"] == 1 << 20
+    node.answers["job.explain"] = lambda asked: {
+        "schema": "stoker/v1", "job": 5, "state": "pending", "summary": "", "reasons": [],
+        "actions": [],
+    }  # fmt: skip
+    shown = stoker(node, "eff", "5").stdout.decode().splitlines()
+    assert shown == ["job 5, pending", "nothing is known of its use: it has not started"]
+
+
 def test_logs_take_what_there_is_and_follow_takes_the_rest(fakes: Any, node: Any) -> None:
     job = Job(fakes, node)
     job.over, job.streams["out"] = False, b"early"

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule that acts, on a live node with simulated cards (SIM): an idle job is warned of and
-ended.
-"""
+"""Jobs that hold simulated cards (SIM) and do nothing: they are warned of, ended, and accounted."""
 
 from __future__ import annotations
 
@@ -74,3 +72,13 @@ def test_a_job_that_holds_devices_for_nothing_is_warned_of_and_the_chosen_one_en
     audit = node.stoker("audit", "show", "--all").stdout.decode()
     assert "job.cancel" in audit, "the log says who ended it"
     node.stoker("cancel", str(kept))
+
+
+def test_a_job_that_ended_has_the_energy_of_its_cards(node: LiveNode) -> None:
+    """Two cards draw more than nothing, and never more than their limits of 350 W."""
+    job = node.submit("/bin/sleep", "3", gpu_milli=2000)
+    node.wait(job)
+    found: Any = node.json("eff", str(job))["efficiency"]
+    most_j = 2 * 350 * found["ran_ns"] / 1e9
+    assert found["energy_absent"] == "" and 0 < found["energy_j"] < most_j, found
+    assert ", energy " in " ".join(node.stoker("eff", str(job)).stdout.decode().split())
