@@ -7,7 +7,9 @@ end yet is held back until it has one, its rank has ended, or it is LINE_BYTES_M
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from stoker.mesh.client.client import Client
@@ -15,6 +17,7 @@ from stoker.mesh.client.job_output import Asked, Stream
 from stoker.mesh.wire import schema
 from stoker.native.errors import NotFound
 from stoker.tui.calls import streams
+from stoker.tui.calls.terminal_output import TerminalOutput
 
 LINE_BYTES_MAX = 64 * 1024
 STREAMS: tuple[tuple[Stream, int], ...] = (("out", 1), ("err", 2))
@@ -22,25 +25,29 @@ STREAMS: tuple[tuple[Stream, int], ...] = (("out", 1), ("err", 2))
 
 Again = Callable[[schema.JobView], None]
 Lost = Callable[[NotFound], None]
+Write = Callable[[bytes], None]
+End = Callable[[], None]
 
 
 class Which(NamedTuple):
     """The part of a job's output that is meant. Attempt 0 is the last one, and rank None all of
-    them."""
+    them. `raw`: a terminal gets the bytes as they are."""
 
     streams: Sequence[str] = ("out", "err")
     attempt: int = 0
     rank: int | None = None
+    raw: bool = False
 
 
-EVERYTHING = Which()
+EVERYTHING = Which(raw=True)
+"""The output of a program that the user of this terminal has just started."""
 
 
 class RankLines:
-    """The lines of one rank on their way to a descriptor."""
+    """The lines of one rank on their way out."""
 
-    def __init__(self, fd: int, rank: int, tasks: int) -> None:
-        self._fd = fd
+    def __init__(self, write: Write, rank: int, tasks: int) -> None:
+        self._write = write
         self._label = f"{rank:>{len(str(tasks - 1))}}: ".encode()
         self._rest = b""
 
@@ -51,7 +58,7 @@ class RankLines:
             lines, rest = [*lines, rest], b""
         self._rest = rest
         if lines:
-            streams.write_all(self._fd, b"".join(self._label + line + b"\n" for line in lines))
+            self._write(b"".join(self._label + line + b"\n" for line in lines))
 
     def end(self) -> None:
         """Write what has no end of line."""
@@ -78,11 +85,23 @@ def copies(
         for stream, fd in STREAMS:
             if stream not in which.streams:
                 continue
-            lines = RankLines(fd, number, tasks) if len(ranks) > 1 else None
+            write, ends = _way_out(fd, raw=which.raw)
+            if len(ranks) > 1:
+                lines = RankLines(write, number, tasks)
+                write, ends = lines.write, [lines.end, *ends]
             asked = Asked(job, stream, which.attempt, number, follow)
-            copy = _copy(client, asked, fd, lines, again if not made else lambda view: None)
+            copy = _copy(client, asked, write, ends, again if not made else lambda view: None)
             made.append(copy if lost is None else _or_lost(copy, lost))
     return made
+
+
+def _way_out(fd: int, *, raw: bool) -> tuple[Write, list[End]]:
+    """Return what writes to a descriptor, and what is to be called at the end."""
+    write = partial(streams.write_all, fd)
+    if raw or not os.isatty(fd):
+        return write, []
+    shown = TerminalOutput(write, os.device_encoding(fd) or "ascii")
+    return shown.write, [shown.end]
 
 
 async def _or_lost(copy: Coroutine[Any, Any, int], lost: Lost) -> int:
@@ -94,13 +113,14 @@ async def _or_lost(copy: Coroutine[Any, Any, int], lost: Lost) -> int:
 
 
 async def _copy(
-    client: Client, asked: Asked, fd: int, lines: RankLines | None, again: Again
+    client: Client,
+    asked: Asked,
+    write: Write,
+    ends: Sequence[End],
+    again: Again,
 ) -> int:
-    if lines is None:
-        return await streams.output(
-            client, asked, lambda data: streams.write_all(fd, data), again=again
-        )
     try:
-        return await streams.output(client, asked, lines.write, again=again)
+        return await streams.output(client, asked, write, again=again)
     finally:
-        lines.end()
+        for end in ends:
+            end()

@@ -112,18 +112,20 @@ def job_command(selector: str, state: str | None, output: tables.Output, rank: i
 @click.option(
     "--rank", type=click.IntRange(0), default=None, help="Print this rank of a gang, not all."
 )
+@click.option("--raw", is_flag=True, help="Send a terminal each byte, whatever it does with it.")
 @node_option
 def logs_command(selector: str, follow: bool, only: str | None, **chosen: Any) -> None:
     """Print a job's output: its stdout to stdout, its stderr to stderr.
 
-    The lines of a gang stand behind the numbers of their ranks.
+    The lines of a gang stand behind the numbers of their ranks. On a terminal, characters that
+    would control it are shown as `?`.
     """
     from stoker.tui.calls import job_calls
     from stoker.tui.calls.rank_output import Which
 
     streams = (only,) if only else ("out", "err")
     jobs = selectors.parse(selector)
-    which = Which(streams, chosen["attempt"] or 0, chosen["rank"])
+    which = Which(streams, chosen["attempt"] or 0, chosen["rank"], chosen["raw"])
     sys.exit(call(job_calls.logs(chosen["state"], jobs, selector, which, follow=follow)))
 
 

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import pytest
+from fakes.pty_screen import PtyScreen
 
 from stoker.mesh.wire import schema
 from stoker.tui.calls import attachment, job_start, wait_notice
@@ -512,6 +513,19 @@ def test_logs_take_what_there_is_and_follow_takes_the_rest(fakes: Any, node: Any
     done = stoker(node, "logs", "-f", "5")
     assert (done.stdout, done.stderr) == (b"early and late", b"noise")
     assert stoker(node, "logs", "--stderr", "5").stdout == b""
+
+
+@pytest.mark.parametrize("verb", [("logs", "5"), ("logs", "-f", "5"), ("logs", "--raw", "5")])
+def test_output_controls_no_terminal_unless_it_is_asked_to(
+    verb: tuple[str, ...], fakes: Any, node: Any
+) -> None:
+    hostile = b"\x1b]52;c;QQ==\x07\x1b[31mred"
+    Job(fakes, node).streams["out"] = hostile
+    assert stoker(node, "logs", "5").stdout == hostile, "a pipe gets every byte"
+    with PtyScreen([sys.executable, "-m", "stoker", *verb], node.environment) as screen:
+        assert screen.wait_end() == 0
+        raw = bytes(screen.raw)
+    assert raw == (hostile if "--raw" in verb else b"?]52;c;QQ==??[31mred")
 
 
 def test_a_reader_that_leaves_detaches_the_run(fakes: Any, node: Any) -> None:
