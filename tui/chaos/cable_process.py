@@ -27,6 +27,8 @@ DIRECTIONS: Final = ("sent", "heard")
 FRAME_BYTES = 65_536
 BATCH = 64
 """The most frames that are read from one device before those that are due go out."""
+LAST_BATCH = 4096
+"""The most that are read from one device at the end; a device holds 1,000 (its transmit queue)."""
 _TUNSETIFF = 0x400454CA
 _IFF_TAP, _IFF_NO_PI = 0x0002, 0x1000
 """Constants of linux/if_tun.h. Without a further flag the kernel hands out frames as a wire has
@@ -42,7 +44,7 @@ def main(argument: str) -> None:
         for name in DIRECTIONS
     ]
     print("ready", flush=True)
-    _carry({near: (queues[0], far), far: (queues[1], near)})
+    carry({near: (queues[0], far), far: (queues[1], near)}, sys.stdin.fileno())
     counts = zip(DIRECTIONS, queues, strict=True)
     print(json.dumps({name: queue.counts._asdict() for name, queue in counts}), flush=True)
 
@@ -54,27 +56,32 @@ def _tap(name: str) -> int:
     return file
 
 
-def _carry(ways: dict[int, tuple[FrameQueue, int]]) -> None:
-    """Carry frames from each device to the other one until standard input ends."""
-    over = sys.stdin.fileno()
+def carry(ways: dict[int, tuple[FrameQueue, int]], over: int) -> None:
+    """Carry frames from each device to the other one until `over` can be read. Those that wait in
+    a device then go in as well, since a busy machine may have kept this process from them."""
     while True:
         due = [at for queue, _ in ways.values() if (at := queue.next_s()) is not None]
         wait_s = max(0.0, min(due) - time.monotonic()) if due else None
         ready, _, _ = select.select([over, *ways], [], [], wait_s)
-        if over in ready:
-            return
-        for source in ready:
-            _take_in(source, ways[source][0])
+        ends = over in ready
+        for source in ways if ends else ready:
+            _take_in(source, ways[source][0], LAST_BATCH if ends else BATCH)
         for queue, target in ways.values():
-            for frame in queue.due(time.monotonic()):
-                with contextlib.suppress(OSError):  # the device is down: no plug is in there
-                    os.write(target, frame)
+            _let_out(queue, target)
+        if ends:
+            return
 
 
-def _take_in(source: int, queue: FrameQueue) -> None:
+def _take_in(source: int, queue: FrameQueue, most: int) -> None:
     with contextlib.suppress(BlockingIOError):
-        for _ in range(BATCH):
+        for _ in range(most):
             queue.put(os.read(source, FRAME_BYTES), time.monotonic())
+
+
+def _let_out(queue: FrameQueue, target: int) -> None:
+    for frame in queue.due(time.monotonic()):
+        with contextlib.suppress(OSError):  # the device is down: no plug is in there
+            os.write(target, frame)
 
 
 if __name__ == "__main__":
