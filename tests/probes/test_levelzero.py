@@ -228,7 +228,12 @@ def test_governed_times_some_windows_and_counts_the_rest(traced: Traced) -> None
     drawn = [window for window in windows if window.chosen_ns]
     # A tick may be late on a busy machine, and windows end with one.
     assert drawn and all(w.to_ns - w.from_ns < w.chosen_ns + 10**9 for w in drawn)
-    assert view.launches() == counted(truths)  # counted in every window
+    # On a busy machine even counting may be too dear for a while, and windows say so.
+    blind = [window for window in windows if window.phase == BLIND]
+    seen = [t for t in truths if not any(w.from_ns <= t.called_ns < w.to_ns for w in blind)]
+    missed = sum(counted(seen).values()) - sum(view.launches().values())
+    assert abs(missed) <= 2 * 2 * len(blind)  # launches of two threads at either end of a window
+    assert blind or view.launches() == counted(truths)
     assert 0 < len(view.records()) < len(truths)
     assert len(view.records()) + view.counter("ring_full") == view.counter("timed")
     assert all(before.to_ns == after.from_ns for before, after in pairwise(windows))
