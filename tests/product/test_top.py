@@ -7,11 +7,14 @@ pyte parses what the terminal gets. Every wait is for something that the screen 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fakes.pty_screen import PtyScreen
+from fakes.tmux_screen import TmuxScreen
 from product_node import STOKER, LiveNode, live_node, wait_until
 
 from stoker.agent.supervise import pids
@@ -79,6 +82,33 @@ def test_from_start_to_quit_through_views_a_resize_and_a_lost_server(node: LiveN
         assert screen.wait_end() == 0
         assert screen.raw.rstrip().endswith(b"\x1b[?1049l\x1b[?25h\x1b[?1004l"), "as it was before"
     node.stoker("cancel", f"{holder},{waiting}")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_in_tmux_from_start_to_quit_with_a_resize_and_a_lost_server(
+    node: LiveNode, tmp_path: Path
+) -> None:
+    job = node.submit("sleep", "600", name="in-tmux")
+    node.wait(job, "running")
+    with TmuxScreen([str(STOKER), "top"], node.environment, tmp_path, 80, 24) as screen:
+        screen.wait(lambda lines: "Cluster" in lines[0] and "live" in lines[0], "the cluster")
+        screen.press(":jobs", "Enter")
+        screen.wait_for("in-tmux")
+        assert max(map(len, screen.lines)) <= 80
+        screen.resize(100, 30)
+        screen.wait(lambda lines: lines[29].startswith("? help"), "its bottom on line 30")
+        scheduler = pids.find(node.state)["scheduler"].pid
+        os.kill(scheduler, signal.SIGSTOP)
+        try:
+            screen.wait(lambda lines: "STALE" in lines[0], "that the data is stale")
+            assert "in-tmux" in "\n".join(screen.lines), "what was read stays"
+        finally:
+            os.kill(scheduler, signal.SIGCONT)
+        screen.wait(lambda lines: "live" in lines[0], "that the data is live again")
+        screen.press("C-c")
+        assert screen.wait_end() == 0
+        assert "in-tmux" not in "\n".join(screen.lines), "the window is as it was before"
+    node.stoker("cancel", str(job))
 
 
 def test_a_job_is_cancelled_after_a_confirmation_and_never_with_readonly(node: LiveNode) -> None:
