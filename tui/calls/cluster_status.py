@@ -258,7 +258,8 @@ def _judged(
     if len(rows) == 1:
         why = "it is the only server: while it is away nothing is decided"
     elif stay < majority:
-        why = f"{'; '.join(missing)}: {stay} of {len(rows)} would stay, {majority} must"
+        why = f"{stay} of {len(rows)} would stay, {majority} must"
+        why = f"{'; '.join(missing)}: {why}" if missing else why
     elif lack := _copies_lack(row, log):
         why = lack
     elif not any(each.leads for each in rows):

@@ -70,6 +70,12 @@ def test_each_may_go_while_all_are_in_step() -> None:
     assert [row.log for row in found.servers] == ["leads", "current", "current"]
 
 
+def test_of_two_neither_may_go_and_no_trouble_is_named() -> None:
+    both = SchedulerAnswers(roster(1)[:2], {1: view(1, 40, WHOLE), 2: view(1, 40, WHOLE)}, None)
+    for row in cluster_status.judge(both).servers:
+        assert (row.may_go, row.because) == (False, "1 of 2 would stay, 2 must")
+
+
 def test_none_may_go_beside_one_that_is_away() -> None:
     found = judged(view(1, 40, WHOLE), "nobody answers", view(1, 40, WHOLE))
     said = verdicts(found)
