@@ -18,7 +18,7 @@ SCOPE: Final = "stoker.events"
 INFO: Final = (9, "INFO")
 WARN: Final = (13, "WARN")
 WARNS: Final = frozenset(
-    ("failed", "timeout", "lost", "node.evicted", "device.cordoned", "key.refused")
+    ["failed", "timeout", "lost", "node.evicted", "node.flooded", "device.cordoned", "key.refused"]
 )
 """The events that somebody may want to be told of."""
 _ATTRIBUTES: Final = (

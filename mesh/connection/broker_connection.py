@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.mesh.connection import broker_session
 from stoker.mesh.connection.broker_session import BrokerSession, SessionOptions
-from stoker.mesh.connection.heard_subject import HeardSubject, MessageHandler
+from stoker.mesh.connection.heard_subject import Admission, HeardSubject, MessageHandler, everything
 from stoker.mesh.connection.nats_frames import Delivery
 from stoker.native.errors import StokerError, Unavailable
 from stoker.native.structured_log import structlog
@@ -88,10 +88,13 @@ class BrokerConnection:
             raise Unavailable("the broker is not connected")
         return await self._session.request(subject, data, timeout_s, headers)
 
-    async def subscribe(self, subject: str, queue: str = "", *, cb: MessageHandler) -> HeardSubject:
-        """Hear a subject, as a member of the group `queue` if that is named."""
+    async def subscribe(
+        self, subject: str, queue: str = "", *, cb: MessageHandler, admits: Admission = everything
+    ) -> HeardSubject:
+        """Hear a subject, as a member of the group `queue` if that is named, and of its messages
+        those that are admitted."""
         number = str(next(self._numbers)).encode()
-        heard = self._heard[number] = HeardSubject(self, number, subject, queue, cb)
+        heard = self._heard[number] = HeardSubject(self, number, subject, queue, cb, admits=admits)
         if self._session is not None:
             self._session.send(heard.frame)
         return heard

@@ -66,6 +66,13 @@ class BrokerMessage:
 
 MessageHandler = Callable[[Any], Awaitable[object]]
 """Handles one message."""
+Admission = Callable[[Delivery], bool]
+"""Returns False for a message that is dropped before it waits; whoever gives it counts that."""
+
+
+def everything(delivery: Delivery) -> bool:
+    """Admit each message."""
+    return True
 
 
 class HeardSubject:
@@ -78,7 +85,10 @@ class HeardSubject:
         subject: str,
         group: str,
         handle: MessageHandler,
+        *,
+        admits: Admission = everything,
     ) -> None:
+        self._admits = admits
         self.number = number
         words = (b"SUB", subject.encode(), *([group.encode()] if group else []), number)
         self.frame = b" ".join(words) + b"\r\n"
@@ -96,6 +106,8 @@ class HeardSubject:
 
     def offer(self, delivery: Delivery) -> None:
         """Take a message, which is handled after those that came before."""
+        if not self._admits(delivery):
+            return
         size = len(delivery.data)
         if len(self._waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX:
             self._connection.tell(SlowHandler(f"a message of {self._subject} is dropped"))

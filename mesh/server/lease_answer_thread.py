@@ -20,6 +20,7 @@ from stoker.mesh.identity.identity import Signs
 from stoker.mesh.replica.authority import Authority
 from stoker.mesh.replica.boot_clock import boot_ns
 from stoker.mesh.replica.nodes.lease_answers import LeaseAnswers
+from stoker.mesh.server.node_door import LEASES_PER_S, NodeDoor
 from stoker.mesh.wire import subjects
 from stoker.native.errors import BadRequest
 from stoker.native.structured_log import structlog
@@ -94,7 +95,15 @@ class LeaseAnswerThread:
             self.answers.receive(message.data, node, boot_ns())
             await self._answer(connection)
 
-        await connection.subscribe(subjects.EVERY_LEASE_REQUEST, cb=hear)
+        door = NodeDoor(lambda _: LEASES_PER_S, subjects.parse_lease_request, self._unread)
+        await connection.subscribe(
+            subjects.EVERY_LEASE_REQUEST,
+            cb=hear,
+            admits=lambda delivery: door.admits(delivery.subject, boot_ns()),
+        )
+
+    def _unread(self, name: str) -> None:
+        self._counters["lease_request_unread"] += 1
 
     async def _answer(self, connection: BrokerConnection) -> None:
         for answer in self.answers.due(boot_ns()):

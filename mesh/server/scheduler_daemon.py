@@ -50,6 +50,7 @@ from stoker.mesh.server.lease_answer_thread import LeaseAnswerThread
 from stoker.mesh.server.log_keepers import LogKeepers
 from stoker.mesh.server.log_output import configure_logging
 from stoker.mesh.server.log_writer import LogWriter
+from stoker.mesh.server.node_intake import NodeCaller, NodeIntake
 from stoker.mesh.server.node_proxy import NodeProxy
 from stoker.mesh.server.peer_link import PeerLink
 from stoker.mesh.server.planned_stop import PlannedStop
@@ -64,7 +65,7 @@ from stoker.mesh.server.service import Caller, Service
 from stoker.mesh.server.status_watch import StatusWatch
 from stoker.mesh.server.telemetry_desk import TelemetryDesk
 from stoker.mesh.server.users_file import UsersFile
-from stoker.mesh.wire import node_messages, queries, request_signature, subjects
+from stoker.mesh.wire import queries, request_signature, subjects
 from stoker.mesh.wire.command import NodeReply
 from stoker.mesh.wire.queries import PingQuery, PingReply
 from stoker.native.errors import Corrupt, StokerError, Unavailable
@@ -80,15 +81,6 @@ PING_S = 2.0
 """The longest wait for the result of a ping, which takes a node up to a second."""
 
 log = structlog.get_logger("scheduler")
-
-
-class NodeCaller:
-    """A node that waits for a reply."""
-
-    __slots__ = ("message",)
-
-    def __init__(self, message: BrokerMessage) -> None:
-        self.message = message
 
 
 class SchedulerDaemon:
@@ -150,6 +142,7 @@ class SchedulerDaemon:
             subjects.at(self.number),
         )
         self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
+        self.nodes = NodeIntake(self.loop.feed, self.replica.count, self._answers)
         self._node_requests: HeardSubject | None = None
         self._listening = asyncio.Lock()
         homes = self.cluster.homes
@@ -303,7 +296,7 @@ class SchedulerDaemon:
         answers. All hear the observations of nodes, which are never answered.
         """
         await self._listen()
-        await self.broker.subscribe(subjects.EVERY_OBSERVATION, cb=self._observed)
+        await self.nodes.hear_observations(self.broker)
         await self.broker.subscribe(subjects.EVERY_REFUSAL, cb=self._broker_refused)
         self.tasks.spawn(self.intake.run())
         await self.broker.flush()
@@ -366,9 +359,7 @@ class SchedulerDaemon:
         async with self._listening:
             takes = self._answers() and not self.planned.begun
             if takes and self._node_requests is None:
-                self._node_requests = await self.broker.subscribe(
-                    subjects.EVERY_NODE_REQUEST, cb=self._from_node
-                )
+                self._node_requests = await self.nodes.hear_requests(self.broker)
             elif self._node_requests is not None and not takes:
                 ended, self._node_requests = self._node_requests, None
                 with contextlib.suppress(OSError):
@@ -393,30 +384,6 @@ class SchedulerDaemon:
             await self._listen()
 
     # --- messages in ------------------------------------------------------------------------------
-
-    async def _from_node(self, message: BrokerMessage) -> None:
-        if not self._answers():
-            self.replica.count("node_left_to_the_leader")
-            return
-        try:
-            event = _node_event(message)
-        except StokerError as error:
-            self.replica.count(f"node_{error.code}")
-            log.warning("a node's message is refused", subject=message.subject, error=str(error))
-            reply = NodeReply(False, error.code, error.message)
-            await self._respond(message, msgspec.msgpack.encode(reply))
-        else:
-            await self.loop.feed(event)
-
-    async def _observed(self, message: BrokerMessage) -> None:
-        try:
-            node = subjects.parse_observation(message.subject)
-            event = events.Observed(node, node_messages.observation(message.data, node))
-        except StokerError as error:
-            self.replica.count("observation_refused")
-            log.warning("an observation is refused", error=str(error))
-        else:
-            await self.loop.feed(event)
 
     async def _broker_refused(self, message: BrokerMessage) -> None:
         self.refused.heard(message.data)
@@ -559,23 +526,14 @@ class SchedulerDaemon:
         self.replica.counters.update(self.telemetry.counters)
         await self.figures.second(self.replica, time.time_ns())
         if self._answers():
-            for row in self.refused.due(boot_ns(), self.replica.real_ns):
+            now_ns, real_ns = boot_ns(), self.replica.real_ns
+            for row in (*self.refused.due(now_ns, real_ns), *self.nodes.due(now_ns, real_ns)):
                 self.telemetry.tell(row, self.replica.state.index)
         self.watch.look()
 
 
 async def _nothing(*_: object) -> None:
     """Do nothing: users repeat requests after a reconnect, and listed subjects get no messages."""
-
-
-def _node_event(message: BrokerMessage) -> events.Event:
-    node, what = subjects.parse_node_request(message.subject)
-    token = NodeCaller(message)
-    if what == "hello":
-        return events.NodeReported(token, node_messages.report(message.data, node))
-    if what == "outcome":
-        return events.Outcomes(token, node, node_messages.outcomes(message.data))
-    return events.StateRequested(token, node, node_messages.state_request(message.data))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys are taken back while the cluster runs: a node's, a removed node's and a user's; others go
-on, and the same host joins again."""
+on, and the same host joins again. What a stolen key sends until then is read up to a rate."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,16 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 from fakes.other_host import OtherHost
 from fakes.other_host import other_host as made
 from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
 
+from stoker.agent.state import state_folder
 from stoker.agent.state.gossip_files import SERF
 from stoker.agent.state.lease import Lease
+from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import pids
 from stoker.mesh.connection.context import SavedContext
+from stoker.mesh.identity import certificate
 from stoker.mesh.replica.works.fence import FENCE_TAINT
+from stoker.mesh.wire import subjects
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 HERE, THERE = "10.213.79.1", "10.213.79.2"
@@ -255,6 +261,40 @@ def test_a_revoked_user_reads_one_clear_line_and_their_job_goes_on(
     assert twice.returncode != 0 and b"no node that joined and no user" in twice.stderr
     node.stoker("user", "add", "far", "--unix-user", "daemon", "--key-out", f"{key}.2")
     assert keys(node)["user", "far"]["state"] == "in force"
+
+
+async def flood(node: LiveNode, place: StateFolder) -> None:
+    """Send what is no message with the key of `second`, as fast as the broker takes it, while a
+    user's job runs from its submit to its end."""
+    nc = await nats.connect(
+        state_folder.load(place).url,
+        nkeys_seed=str(place.key("agent")),
+        allow_reconnect=False,
+        **certificate.connecting(place.broker_certificate),
+    )
+    job = asyncio.ensure_future(asyncio.to_thread(node.stoker, "run", "--", "true"))
+    while not job.done():
+        for subject in (subjects.observation("second"), subjects.hello("second")):
+            for _ in range(500):
+                await nc.publish(subject, b"\xc1" * 100)
+        await nc.flush(PATIENCE_S)
+    assert (await job).returncode == 0
+    await nc.close()
+
+
+def test_a_stolen_key_that_floods_is_told_and_another_user_is_served(
+    node: LiveNode, other_host: OtherHost, tmp_path: Path
+) -> None:
+    place = state_folder.locate(tmp_path / "thief")
+    words = ("cluster", "join", "--state", str(place.root), "--name", "second")
+    assert other_host.stoker(*words, stdin=token(node)).returncode == 0
+    asyncio.run(flood(node, place))
+    wait_until(lambda: len(events(node, "node.flooded")) >= 2, "both subjects are told")
+    told = "\n".join(events(node, "node.flooded"))
+    for what in ("obs.second", "node.second.hello"):
+        assert f"messages on {what} were not read" in told
+    assert "second" not in states(node), "what is no report makes no node"
+    node.stoker("cluster", "revoke", "second", "--reason", "it floods the cluster")
 
 
 def test_the_nodes_own_keys_and_its_owner_cannot_be_revoked(node: LiveNode) -> None:

@@ -103,6 +103,20 @@ async def test_what_is_beyond_the_queue_is_dropped_and_told(
     heard.end()
 
 
+async def test_what_is_not_admitted_takes_no_place_in_the_queue(connection: Connection) -> None:
+    handler = Handler()
+    heard = HeardSubject(
+        connection, b"7", "a.*", "", handler, admits=lambda delivery: delivery.data != b"flood"
+    )
+    for data in (b"flood", b"1", b"flood", b"2"):
+        heard.offer(message(data))
+    handler.room.release()
+    handler.room.release()
+    await turns()
+    assert handler.done == [b"1", b"2"] and not connection.told
+    heard.end()
+
+
 async def test_a_drain_returns_once_all_that_came_is_handled(connection: Connection) -> None:
     handler = Handler()
     heard = HeardSubject(connection, b"7", "a.*", "", handler)
