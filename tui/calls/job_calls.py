@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
+WAITS_ASKED = 1024
+"""The rows of a list whose reason to wait is asked for, where its pages lack it."""
+
+
 @asynccontextmanager
 async def _selected(
     state: str | None, selector: Selector, words: str, *, states: Sequence[str] = ()
@@ -70,7 +74,22 @@ async def _listed(client: Client, request: schema.ListRequest, limit: int | None
         rows += _alike(found.jobs, rows[-1]["spec"] if rows else None)
         if limit is not None and len(rows) >= limit:
             break
-    return ReadRows(rows[:limit], position)
+    rows = rows[:limit]
+    await _tell_waits(client, rows)
+    return ReadRows(rows, position)
+
+
+async def _tell_waits(client: Client, rows: Sequence[Row]) -> None:
+    """Give the oldest rows that wait, and have no reason yet, theirs: they start first."""
+    from stoker.tui.calls import told_waits
+
+    lacking = {job: row for row in rows if (job := told_waits.untold(row)) is not None}
+    if not lacking:
+        return
+    found = await told_waits.reasons(client, sorted(lacking)[:WAITS_ASKED])
+    for job, waits in found.items():
+        if job in lacking:
+            lacking[job]["waits"] = waits
 
 
 def _alike(jobs: Sequence[schema.JobView], before: Any) -> Iterator[Row]:

@@ -20,7 +20,7 @@ from stoker.mesh.client.kept_telemetry import KindReader, Told
 from stoker.mesh.wire import schema
 from stoker.native.errors import BadRequest, StokerError, Unavailable
 from stoker.scheduler.nouns import ENDED
-from stoker.tui.calls import views
+from stoker.tui.calls import told_waits, views
 from stoker.tui.top.answers import Answers, Need, ServerState
 from stoker.tui.top.output_tail import OutputTail
 from stoker.tui.top.views import arrays
@@ -28,6 +28,8 @@ from stoker.tui.top.views import device as device_view
 
 JOBS_MAX = 10_000
 """The most jobs that are read; more are told of, not shown."""
+WAITS_ASKED = 128
+"""The jobs whose reason to wait is asked for at each reading, where the pages lack it."""
 ARRAY_MAX = 1_000
 """The most jobs of one array that are read."""
 TOLD_MAX = 5_000
@@ -184,10 +186,21 @@ class Reader:
 
     async def _jobs(self) -> dict[str, Any]:
         try:
-            return await self._listed(arrays=self._whole_arrays)
+            found = await self._listed(arrays=self._whole_arrays)
         except BadRequest:  # a scheduler of an older version
             self._whole_arrays = False
-            return await self._listed(arrays=False)
+            found = await self._listed(arrays=False)
+        return {**found, "jobs": await self._with_waits(found["jobs"])}
+
+    async def _with_waits(self, jobs: tuple[schema.JobView, ...]) -> tuple[schema.JobView, ...]:
+        """Return the jobs, of which the oldest that wait without a reason have theirs."""
+        lacking = [number for job in jobs if (number := told_waits.untold_job(job)) is not None]
+        if not lacking:
+            return jobs
+        found = await told_waits.reasons(self._client, sorted(lacking)[:WAITS_ASKED])
+        given = [found.get(told_waits.untold_job(job) or 0, job.waits) for job in jobs]
+        pairs = zip(jobs, given, strict=True)
+        return tuple(msgspec.structs.replace(job, waits=waits) for job, waits in pairs)
 
     async def _listed(self, *, arrays: bool) -> dict[str, Any]:
         jobs: list[schema.JobView] = []
