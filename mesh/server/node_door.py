@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much each node may send to a scheduler: what is more than that is not read, and told.
+"""The door for what nodes send to a scheduler: each is read up to a rate, and a flood is told.
 
 Pure; time comes in as an argument. Owns that a node which sends without an end costs the other
 nodes and the users a look at each of its subjects, and no message of theirs.

@@ -27,7 +27,7 @@ class Door:
         self.counted[name] += 1
 
     def read(self, subject: str, messages: int, now_ns: int) -> int:
-        """How many of so many messages at one moment are read."""
+        """Return the number of messages that are read, of so many at one moment."""
         return sum(self.door.admits(subject, now_ns) for _ in range(messages))
 
 
