@@ -79,7 +79,7 @@ struct sweep {
 	uint64_t to;
 	bool present[SK_CAUSES_ROWS]; /* devices that have intervals */
 	struct sk_trace_lane lanes[SK_CAUSES_THREADS];
-	unsigned runner; /* the driver's thread that ran last */
+	unsigned runner; /* the driver's thread that was found last */
 };
 
 static void index_spans(struct sweep *sweep, const struct sk_trace_causes_input *input)
@@ -239,6 +239,8 @@ static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 		    uint64_t parts[SK_PARTS])
 {
 	struct sk_trace_runners ends = {.from_ns = from, .to_ns = to, .caller = t};
+	struct sk_trace_thread_span sleep;
+	uint64_t at;
 
 	if (!called_ns || from >= to) {
 		add_path(sweep, t, from, to, parts, SK_MAKERS_DEEP);
@@ -248,7 +250,12 @@ static void add_gap(struct sweep *sweep, unsigned t, uint64_t from, uint64_t to,
 			      &ends);
 	if (ends.before != SK_NO_THREAD)
 		add_parts(sweep, ends.before, from, ends.done_ns, parts);
-	add_path(sweep, t, ends.done_ns, ends.woken_ns, parts, SK_MAKERS_DEEP);
+	for (at = ends.done_ns; sk_trace_runners_next(sweep->lanes, &ends, at, &sleep);
+	     at = sleep.to_ns) {
+		add_path(sweep, t, at, sleep.from_ns, parts, SK_MAKERS_DEEP);
+		add_parts(sweep, ends.before, sleep.from_ns, sleep.to_ns, parts);
+	}
+	add_path(sweep, t, at, ends.woken_ns, parts, SK_MAKERS_DEEP);
 	if (ends.after != SK_NO_THREAD)
 		add_parts(sweep, ends.after, ends.woken_ns, to, parts);
 }
@@ -512,6 +519,7 @@ static void sweep_to(struct sk_trace_causes *causes, uint64_t frontier_ns,
 	if (frontier_ns <= causes->frontier_ns)
 		return;
 	cut_late(causes, input, sweep.present);
+	sweep.runner = sk_trace_runners_last(causes);
 	sk_trace_causes_sort(input->intervals, input->interval_count, input->scratch);
 	sk_trace_causes_sort_spans(input->spans, input->span_count);
 	index_spans(&sweep, input);
@@ -519,6 +527,7 @@ static void sweep_to(struct sk_trace_causes *causes, uint64_t frontier_ns,
 		if (causes->device_known[d])
 			sweep_device(&sweep, d, input);
 	advance_threads(&sweep);
+	sk_trace_runners_keep(causes, sweep.runner);
 	causes->frontier_ns = frontier_ns;
 	keep_intervals(input, frontier_ns);
 	keep_spans(input, frontier_ns);

@@ -24,8 +24,8 @@
  * libraries wait on a CPU.
  *
  * A driver whose device is the CPU has threads that do the work. The device waits for such a thread
- * after the end of a command, while the caller is blocked, and from when a call wakes it to the
- * start of the command.
+ * after the end of a command, while the caller is blocked until that thread wakes it, and from when
+ * a call wakes it to the start of the command.
  *
  * Time in which a tracer did not look on purpose also ends a gap: the part before it goes to the
  * thread that called last. That time is in no cause until it is estimated (unseen_ns).
@@ -141,7 +141,8 @@ struct sk_trace_causes_thread {
 	uint32_t maker;	   /* the thread that made it and stands for it while it does not exist; 0:
 			      none */
 	uint16_t maker_row;
-	uint16_t made;	  /* its beginning is known */
+	uint8_t made;	  /* its beginning is known */
+	uint8_t runner;	  /* of a driver's threads it is the one that was found last */
 	uint64_t seen[4]; /* what its spans add up to, by state */
 };
 
@@ -229,6 +230,12 @@ void sk_trace_causes_sort(struct sk_trace_interval *intervals, size_t count,
 /** Sort spans by thread and start; those of states SK_THREAD_HELD and SK_THREAD_PEER come behind
  * all others. */
 void sk_trace_causes_sort_spans(struct sk_trace_thread_span *spans, size_t count);
+
+/** Return up to when a sweep to `frontier_ns` divides no gap that began less than `young_ns` before
+ * it: the end of the newest work. A gap that is divided loses its first part, in which the device
+ * waits for a driver's thread. Where no such thread is known, all of it may be settled. */
+uint64_t sk_trace_causes_whole(const struct sk_trace_causes *causes, uint64_t frontier_ns,
+			       uint64_t young_ns, const struct sk_trace_causes_input *input);
 
 /** Settle everything up to `frontier_ns`; the input keeps what reaches beyond it. An interval that
  * starts earlier and comes later is cut and counted. */

@@ -48,6 +48,7 @@ struct sk_trace_runners {
 	unsigned before; /* ran the command before it, and goes on up to `done_ns` */
 	unsigned after;	 /* runs the command after it, and was woken at `woken_ns` */
 	uint64_t done_ns;
+	uint64_t awake_ns; /* up to when `before` runs, or could, and never sleeps */
 	uint64_t woken_ns;
 };
 
@@ -55,6 +56,17 @@ struct sk_trace_runners {
  * that was found last. */
 void sk_trace_runners_find(const struct sk_trace_lane *lanes, unsigned threads, uint64_t called_ns,
 			   unsigned *hint, struct sk_trace_runners *ret);
+
+/** Return whether the caller sleeps again, at `at` or later, until the thread that ran the command
+ * before the gap wakes it; `ret` is that sleep. */
+bool sk_trace_runners_next(const struct sk_trace_lane *lanes, const struct sk_trace_runners *ends,
+			   uint64_t at, struct sk_trace_thread_span *ret);
+
+/** Return the row of the driver's thread that was found last, or SK_NO_THREAD. */
+unsigned sk_trace_runners_last(const struct sk_trace_causes *causes);
+
+/** Remember this row as that of the driver's thread that was found last. */
+void sk_trace_runners_keep(struct sk_trace_causes *causes, unsigned runner);
 
 enum { SK_MAKERS_DEEP = 8 /* how many makers, one behind the other, are followed */ };
 

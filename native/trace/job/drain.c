@@ -426,6 +426,8 @@ static void settle(struct sk_trace_job *job, uint64_t watermark)
 	}
 	bool work = input->interval_count || input->span_count;
 
+	if (!job->ended && input->span_count < SK_FOLD_SPANS / 2)
+		frontier = sk_trace_causes_whole(causes, frontier, 1000 * MS, input);
 	if (work || frontier > causes->frontier_ns + 1000 * MS || job->ended)
 		sweep_to(job, frontier);
 	if (input->interval_count > SK_FOLD_INTERVALS)
