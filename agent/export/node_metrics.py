@@ -22,7 +22,15 @@ from stoker.probes.cost.cost_budget import GovernorRecord
 from stoker.probes.kernels.job_trace import DeviceRow, KernelSummary, TimedLaunch, TraceSummary
 from stoker.probes.otlp import trace_identity
 from stoker.probes.otlp.metric_names import NAMES
-from stoker.probes.otlp.otlp_encoder import Attributes, Exemplar, Histogram, Kind, Metric, Number
+from stoker.probes.otlp.otlp_encoder import (
+    DELTAS,
+    Attributes,
+    Exemplar,
+    Histogram,
+    Kind,
+    Metric,
+    Number,
+)
 from stoker.scheduler.nouns import DeviceInfo, DeviceSample, TaskKey
 
 KERNELS_MAX = 16
@@ -269,9 +277,10 @@ def _histogram(
 
 
 class Deltas:
-    """The last value of each sum and histogram that the collector took."""
+    """The last value of each metric of these kinds that the collector took."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: frozenset[Kind] = DELTAS["delta"]) -> None:
+        self._kinds = kinds
         self._last: dict[tuple[str, Attributes], Number | Histogram] = {}
         self._at_ns = 0
 
@@ -287,7 +296,7 @@ class Deltas:
         self._last = {
             (metric.name, point.attributes): point
             for metric in found
-            if metric.kind in ("sum", "histogram")
+            if metric.kind in self._kinds
             for point in metric.points
         }
         self._at_ns = time_ns
@@ -297,7 +306,7 @@ class Deltas:
     ) -> Iterator[Number | Histogram]:
         for point in points:
             last = self._last.get((name, point.attributes))
-            if kind not in ("sum", "histogram") or last is None:
+            if kind not in self._kinds or last is None:
                 yield point
             elif isinstance(point, Number) and isinstance(last, Number):
                 more = point.value - last.value

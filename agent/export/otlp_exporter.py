@@ -56,7 +56,7 @@ class OtlpExporter:
         self._sender = sender(config)
         self._scope = (metric_names.SCOPE, version)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="otlp")
-        self._deltas = Deltas()
+        self._deltas = Deltas(otlp_encoder.DELTAS[config.temporality])
         self._refused: Counter[str] = Counter()
         self._stopped = False
         self._finals: deque[JobReading] = deque()
@@ -128,7 +128,7 @@ class OtlpExporter:
         self._refused += refused
         self.counters["otlp_points_refused"] += refused.total()
         time_ns = time.time_ns()
-        delta = self._config.temporality == "delta"
+        delta = self._config.temporality != "cumulative"
         sent = self._deltas.since(found) if delta else found
         body = otlp_encoder.request(
             self._resource, self._scope, sent, time_ns, self._config.temporality

@@ -33,8 +33,9 @@ class OtlpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`http://collector:4318` or https; a missing path becomes `/v1/metrics`."""
     interval_s: float = 10.0
     """Seconds between two exports."""
-    temporality: Literal["cumulative", "delta"] = "cumulative"
-    """Points tell the sum since the start, or what was added since the last export."""
+    temporality: Literal["cumulative", "delta", "lowmemory"] = "cumulative"
+    """Points tell the sum since the start, or what was added since the last export; with
+    `lowmemory` only those of histograms do the latter."""
     compression: Literal["none", "gzip"] = "gzip"
     """Compression of what is sent."""
     headers: Annotated[dict[str, str], mark(secret=True)] = {}

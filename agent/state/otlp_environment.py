@@ -113,7 +113,7 @@ COMMON: tuple[Variable, ...] = (
 )
 """Variables of all signals and, with `METRICS_` before their end, of metrics alone: these win."""
 SINGLE: Mapping[str, Callable[[str], Change]] = {
-    f"{_OWN}TEMPORALITY_PREFERENCE": _choice("temporality", "cumulative", "delta"),
+    f"{_OWN}TEMPORALITY_PREFERENCE": _choice("temporality", "cumulative", "delta", "lowmemory"),
     f"{_OWN}DEFAULT_HISTOGRAM_AGGREGATION": _exponential,
     "OTEL_METRICS_EXEMPLAR_FILTER": _exemplar_filter,
     "OTEL_METRIC_EXPORT_INTERVAL": _milliseconds("interval_s", INTERVAL_S_MIN),

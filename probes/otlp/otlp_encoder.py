@@ -18,12 +18,19 @@ from typing import Literal
 
 Kind = Literal["gauge", "sum", "updown", "histogram"]
 """`sum` only grows within one start; `updown` also falls."""
-Temporality = Literal["cumulative", "delta"]
+Temporality = Literal["cumulative", "delta", "lowmemory"]
 Value = str | bool | int | float
 Attributes = tuple[tuple[str, Value], ...]
 """The attributes, sorted by name so that equal ones compare equal."""
 
-_TEMPORALITY = {"delta": 1, "cumulative": 2}
+_DELTA, _CUMULATIVE = 1, 2
+DELTAS: Mapping[Temporality, frozenset[Kind]] = {
+    "cumulative": frozenset(),
+    "delta": frozenset(("sum", "histogram")),
+    "lowmemory": frozenset(("histogram",)),
+}
+"""The kinds of metrics that are told as deltas. With `lowmemory` counters that are looked up stay
+cumulative, and all of these here are."""
 _FIXED = struct.Struct("<Q")
 _SIGNED = struct.Struct("<q")
 _DOUBLE = struct.Struct("<d")
@@ -95,11 +102,14 @@ def request(
 ) -> bytes:
     """Return an ExportMetricsServiceRequest; `scope` has name and version of the producer.
 
-    `temporality` is that of sums and histograms; a value that also falls is always cumulative.
+    `temporality` is that of sums and histograms; a value that also falls is always cumulative, as
+    OpenTelemetry prefers.
     """
     now = _fixed(3, time_ns)
     found = b"".join(
-        _message(2, _metric(metric, now, _TEMPORALITY[temporality]))
+        _message(
+            2, _metric(metric, now, _DELTA if metric.kind in DELTAS[temporality] else _CUMULATIVE)
+        )
         for metric in metrics
         if metric.points
     )
@@ -176,7 +186,7 @@ def _metric(metric: Metric, now: bytes, temporality: int) -> bytes:
         return head + _message(5, points)
     if metric.kind == "sum":
         return head + _message(7, points + _integer(2, temporality) + _integer(3, 1))
-    return head + _message(7, points + _integer(2, _TEMPORALITY["cumulative"]))  # as OTel prefers
+    return head + _message(7, points + _integer(2, temporality))
 
 
 def _number(point: Number, now: bytes) -> bytes:

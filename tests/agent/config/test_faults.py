@@ -40,7 +40,7 @@ def said(text: str) -> list[str]:
         ),
         (
             '[otlp]\ntemporality = "dleta"\n',
-            '2: otlp.temporality is "dleta": say "cumulative" or "delta"',
+            '2: otlp.temporality is "dleta": say "cumulative" or "delta" or "lowmemory"',
         ),
         (
             "[recording]\nage_s = 3\n",

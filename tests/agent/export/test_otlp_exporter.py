@@ -110,6 +110,16 @@ async def test_deltas_tell_each_event_once(collector: Collector) -> None:
     made.close()
 
 
+async def test_with_lowmemory_counters_go_on_and_histograms_tell_what_was_added(
+    collector: Collector,
+) -> None:
+    made = exporter_to(collector.url, temporality="lowmemory")
+    assert await made.once() and await made.once()
+    told = [values(message)["stoker.agent.events"] for message in collector.taken]
+    assert told[0] == told[1] == 3, "a counter that is looked up stays cumulative"
+    made.close()
+
+
 async def test_an_agent_pushes_what_a_job_does(collector: Collector, tmp_path: Path) -> None:
     """A kernel on a device reaches a collector's histogram through all parts between."""
     config = f'[otlp]\nendpoint = "{collector.url}"\ninterval_s = 0.3\n'

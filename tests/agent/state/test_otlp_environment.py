@@ -108,7 +108,7 @@ def test_exemplars_can_be_switched_off(name: str, wanted: bool) -> None:
         ("OTEL_METRIC_EXPORT_INTERVAL", "1"),
         ("OTEL_METRICS_EXPORTER", "console"),
         ("OTEL_METRICS_EXEMPLAR_FILTER", "sometimes"),
-        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "lowmemory"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sometimes"),
         ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://x"),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key"),

@@ -65,6 +65,10 @@ def test_numbers_of_each_kind() -> None:
     assert values["c"].int_value == -5 and values["d"].double_value == 0.5
     (point,) = only(request(Metric("m", "", "", "gauge", (Number((), -1.5),)))).gauge.data_points
     assert point.as_double == -1.5 and point.start_time_unix_nano == 0
+    counter = only(
+        request(Metric("m", "", "", "sum", (Number((), 3, 1),)), temporality="lowmemory")
+    )
+    assert counter.sum.is_monotonic and counter.sum.aggregation_temporality == 2
     updown = only(request(Metric("m", "", "", "updown", (Number((), -3, 1),)), temporality="delta"))
     assert not updown.sum.is_monotonic and updown.sum.aggregation_temporality == 2
     assert updown.sum.data_points[0].as_int == -3
@@ -89,8 +93,11 @@ def test_a_folds_histogram_arrives_without_loss(values: list[int], weight: int) 
     point = Histogram(
         (), 5, count, float(total), 5, zero, 16.0, body.buckets(), float(least), float(most)
     )
-    metric = only(request(Metric("h", "ns", "", "histogram", (point,)), temporality="delta"))
-    assert metric.exponential_histogram.aggregation_temporality == 1
+    for temporality in ("delta", "lowmemory"):
+        metric = only(
+            request(Metric("h", "ns", "", "histogram", (point,)), temporality=temporality)
+        )
+        assert metric.exponential_histogram.aggregation_temporality == 1
     (found,) = metric.exponential_histogram.data_points
     assert (found.count, found.sum, found.scale) == (count, float(total), 5)
     assert (found.min, found.max, found.zero_count) == (least, most, zero)
