@@ -22,7 +22,7 @@ from stoker.scheduler.array_indexes import INDEX_MAX, JOBS_MAX, ArrayIndexes
 from stoker.scheduler.figures import Figure
 from stoker.scheduler.followed_ranges import range_of
 from stoker.scheduler.job_options import LIMITS
-from stoker.scheduler.names import check_label, check_name
+from stoker.scheduler.names import check_label, check_name, label_key
 from stoker.scheduler.nouns import (
     ARGV_BYTES_MAX,
     DEVICES_PER_JOB_MAX,
@@ -173,11 +173,22 @@ def _check_names(request: JobRequest) -> None:
             raise BadRequest(f"{field} has {len(labels)} labels, at most {JOB_LABELS_MAX}")
         for label in labels:
             check_label(label, field)
+    _check_labels_agree(request)
     if len(request.models) > JOB_MODELS_MAX:
         raise BadRequest(f"models has {len(request.models)} names, at most {JOB_MODELS_MAX}")
     for model in request.models:
         if not 0 < _bytes(model, "models") <= MODEL_BYTES_MAX or not model.isprintable():
             raise BadRequest(f"a device model has 1 to {MODEL_BYTES_MAX} bytes: {model[:80]!r}")
+
+
+def _check_labels_agree(request: JobRequest) -> None:
+    """Refuse labels that no node can have together: a node has one value of a key."""
+    for label in request.require:
+        if label in request.avoid:
+            raise BadRequest(f"require and avoid both name {label!r}: no node is with and without")
+        first = next(each for each in request.require if label_key(each) == label_key(label))
+        if first != label:
+            raise BadRequest(f"require names {first!r} and {label!r}: a node has one of them")
 
 
 def check_afters_count(request: JobRequest) -> None:

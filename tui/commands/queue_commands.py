@@ -12,7 +12,7 @@ import click
 
 from stoker.tui.commands.replies import call, settle, show_read
 from stoker.tui.options import completion, quantity_parser
-from stoker.tui.options.quantity import PLACEMENT, Quantity
+from stoker.tui.options.quantity import QUEUE_PLACEMENT, Quantity
 from stoker.tui.options.verb_options import node_option, output_option, read_options
 from stoker.tui.render import nouns, tables
 
@@ -49,7 +49,9 @@ def queue_list_command(state: str | None, output: tables.Output, reads: ReadChoi
     default=None,
     help="Order of its jobs; a new queue has backfill.",
 )
-@click.option("--placement", type=PLACEMENT, default=None, help="Policy for choosing devices.")
+@click.option(
+    "--placement", type=QUEUE_PLACEMENT, default=None, help="Policy for choosing devices."
+)
 @node_option
 def queue_set_command(name: str, state: str | None, **fields: Any) -> None:
     """Create a queue or change it; what is not given stays as it is."""

@@ -47,6 +47,19 @@ def _placement(value: str) -> str:
     return placement_name(value)
 
 
+def _queue_placement(value: str) -> str:
+    from stoker.native.errors import BadRequest
+    from stoker.scheduler.policies import USER
+
+    name = _placement(value)
+    if name.startswith(USER):
+        raise BadRequest(
+            f"a queue has no scoring function: {name}",
+            hint=f"each job asks for it: stoker run --placement {name}",
+        )
+    return name
+
+
 GPUS = Quantity("N", _parse("gpu_milli"))
 CPUS = Quantity("N", _parse("milli", "--cpus"))
 GPU_MEM = Quantity("SIZE", _parse("size_bytes", "--gpu-mem"))
@@ -61,4 +74,5 @@ JOBS = Quantity("JOBS", _parse("jobs", "a list of jobs"))
 ARRAY = Quantity("LIST", _parse("indexes", "--array"))
 IDS = Quantity("LIST", _parse("names"))
 PLACEMENT = Quantity("NAME", _placement)
+QUEUE_PLACEMENT = Quantity("NAME", _queue_placement)
 INPUT = click.Path(exists=True, dir_okay=False, readable=True)

@@ -91,6 +91,7 @@ def test_the_shape_of_a_gang(asked: dict[str, int], shape: tuple[int, int] | str
         ("placement", "custom", "no placement 'custom'"),
         ("require", ("a",), "require 'a' is not KEY=VALUE"),
         ("avoid", tuple(f"k{n}=v" for n in range(5)), "avoid has 5 labels, at most 4"),
+        ("require", ("a=1", "b=1", "a=2"), "names 'a=1' and 'a=2': a node has one of them"),
         ("models", ("",), "a device model has 1 to"),
         ("models", ("m",) * 9, "models has 9 names, at most 8"),
         ("tasks", 0, "tasks is 0, from 1 to 64"),
@@ -226,3 +227,10 @@ def test_the_largest_job_fits_into_one_entry() -> None:
     work = SubmitWork(None, owner, b"k" * 16, admission.admit(request))
     assert work.size <= BATCH_BYTES_MAX
     assert len(schema.encode(request)) < 512_000
+
+
+def test_a_label_is_not_both_required_and_avoided() -> None:
+    request = JobRequest(argv=("true",), require=("a=1", "b=1", "a=1"), avoid=("a=2",))
+    assert admission.admit(request).require == request.require
+    with pytest.raises(BadRequest, match="require and avoid both name 'b=1'"):
+        admission.admit(msgspec.structs.replace(request, avoid=("b=1",)))

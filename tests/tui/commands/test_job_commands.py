@@ -249,6 +249,7 @@ def test_a_refusal_is_one_line_and_its_exit_code(fakes: Any, node: Any) -> None:
         (("run", "--env", "NOT_SET_HERE_X", "true"), b"not set here"),
         (("run",), b"Missing argument"),
         (("run", "--bogus", "true"), b"No such option"),
+        (("queue", "set", "q", "--placement", "user:f"), b"a queue has no scoring function"),
         (("job", "1x"), b"selects no job"),
         (("wait", "--timeout", "soon", "1"), b"'--timeout': a time 'soon' is not"),
     ],
