@@ -49,7 +49,8 @@ async def _waits(client: Client, job: int) -> str | None:
 
 async def tell_its_end(client: Client, view: schema.JobView, lost: Sequence[str] = ()) -> None:
     """Tell what bounded a job that ran for some time; of an end that is not exit code 0 also what
-    would help besides reading the output. `lost`: why parts of the output cannot be read."""
+    would help, and where nothing else is known, how to read the output again. `lost`: why parts of
+    the output cannot be read."""
     unread = list(dict.fromkeys(lost))
     bound = await _bound(client, view)
     if view.state == "succeeded":
@@ -83,7 +84,10 @@ async def _bound(client: Client, view: schema.JobView) -> str:
 
 async def _remedies(client: Client, view: schema.JobView) -> list[str]:
     found = await _explained(client, view.job)
-    return [each for each in found.actions if "stoker logs" not in each] if found else []
+    actions = found.actions if found else ()
+    others = [each for each in actions if "stoker logs" not in each]
+    again = [f"its output may say why, again: stoker logs {view.job}"]
+    return others or (again if actions else [])
 
 
 async def _explained(client: Client, job: int) -> schema.ExplainView | None:

@@ -122,7 +122,8 @@ def test_run_copies_every_byte_once_though_answers_get_lost(
     job.streams = {"out": BYTES, "err": BYTES[::-1]}
     done = stoker(node, "run", "--gpus", "5m", "--", "prog", "-x", **short_waits)
     assert done.stdout == BYTES
-    assert done.stderr == BYTES[::-1] + b"stoker: job 5, failed\n"
+    again = b"its output may say why, again: stoker logs 5"
+    assert done.stderr == BYTES[::-1] + b"stoker: job 5, failed; " + again + b"\n"
     assert done.returncode == 3
     sent = next(asked for verb, asked in node.seen if verb == "job.submit")
     assert sent["argv"] == ["prog", "-x"]
