@@ -2,7 +2,8 @@
 """The text of `stoker explain`: the answer, its efficiency and reasons, then what would help.
 
 Pure: the reply's object in, text of a given width out. The whole text has the decision as well,
-with its id, what it read and what would have changed it; the other one the devices alone.
+with its id, what it read and all that was compared; the other one the devices, and what was
+measured of them where that decided.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def _lines(explained: Object, now_ns: int, whole: bool) -> Iterator[Line]:
         yield from _granted(decision)
     if evidence and whole:
         yield from _evidence(evidence)
+    elif evidence and any(_is_measured(evidence.get(side)) for _, side in _SIDES):
+        yield from _measured(evidence)
 
 
 def _reasons(explained: Object) -> Iterator[Line]:
@@ -125,9 +128,31 @@ def _decision(decision: Object) -> Iterator[Line]:
         yield ("  NUMA: ", decision["numa"])
 
 
+_SIDES = (("chosen: ", "chosen"), ("next best: ", "next_best"))
+
+
+def _is_measured(side: Object | None) -> bool:
+    """True if somebody measured what was compared; a score or a count is no measurement."""
+    return bool(side and (side.get("marks") or _SIGNALS.keys() & side.get("values", {}).keys()))
+
+
+def _measured(evidence: Object) -> Iterator[Line]:
+    """The measurements that decided, by the short ids of devices."""
+    flip = evidence.get("flip") or ""
+    for start, name in _SIDES:
+        side = evidence.get(name)
+        if not side:
+            continue
+        device = side.get("device") or ""
+        flip = flip.replace(device, short_id(device)) if device else flip
+        yield (start, _signals({**side, "device": short_id(device), "observation": None}))
+    if flip:
+        yield ("instead: ", flip)
+
+
 def _evidence(evidence: Object) -> Iterator[Line]:
     """The values that the placement read, and what would have changed the choice."""
-    for start, side in (("chosen: ", "chosen"), ("next best: ", "next_best")):
+    for start, side in _SIDES:
         if evidence.get(side):
             yield (f"  {start}", _signals(evidence[side]))
     if evidence.get("flip"):
@@ -158,7 +183,8 @@ def _signals(side: Object) -> str:
         if name in _SIGNALS
     ]
     words = ", ".join([*values, *side.get("marks", ())])
-    seen = f" ({words}, observation {side['observation']})" if words else ""
+    read = f", observation {side['observation']}" if side.get("observation") is not None else ""
+    seen = f" ({words}{read})" if words else ""
     absent = f"; {side['absent']}" if side.get("absent") else ""
     return f"node {side['node']}{device}: {side.get('compared', '')}{seen}{absent}"
 

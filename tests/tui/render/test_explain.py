@@ -44,3 +44,46 @@ def test_a_job_whose_use_is_not_known_has_the_reason() -> None:
         "job 4, running",
         "nothing is known of its use: it has not started",
     ]
+
+
+COOLER: dict[str, Any] = {
+    "placement": "thermal",
+    "chosen": {
+        "node": "vm",
+        "device": "GPU-7c65c1e5-82e2-4662-b728-b4fa42485e3a",
+        "sim": True,
+        "observation": 17,
+        "values": {"temperature_c": 34.0, "limit_c": 92.0},
+        "marks": [],
+        "compared": "58 C below its limit",
+    },
+    "next_best": {
+        "node": "vm",
+        "device": ID,
+        "sim": True,
+        "observation": 17,
+        "values": {"temperature_c": 40.0, "limit_c": 92.0},
+        "marks": ["throttled"],
+        "compared": "52 C below its limit",
+    },
+    "flip": f"{ID} would have been chosen at 33 C or below",
+}
+
+
+def test_people_see_the_measurements_that_decided_and_what_would_have_flipped_them() -> None:
+    shown = explain.render({**EXPLAINED, "evidence": COOLER}, now_ns=0, width=200)
+    assert shown.splitlines()[3:] == [
+        "chosen: node vm, GPU-7c65c1e5 (SIM): 58 C below its limit (temperature 34 C, limit 92 C)",
+        "next best: node vm, GPU-37ebdcd9 (SIM): 52 C below its limit"
+        " (temperature 40 C, limit 92 C, throttled)",
+        "instead: GPU-37ebdcd9 would have been chosen at 33 C or below",
+    ]
+    whole = explain.render({**EXPLAINED, "evidence": COOLER}, now_ns=0, width=200, whole=True)
+    assert f"{ID} (SIM): 52 C below its limit" in whole and "observation 17" in whole
+
+
+def test_scores_are_for_whoever_wants_all() -> None:
+    best = {"node": "vm", "compared": "score 51", "values": {"score": 51.0}, "marks": []}
+    scored = {"chosen": best}
+    assert "score" not in explain.render({**EXPLAINED, "evidence": scored}, now_ns=0)
+    assert "score 51" in explain.render({**EXPLAINED, "evidence": scored}, now_ns=0, whole=True)
