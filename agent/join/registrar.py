@@ -58,6 +58,8 @@ BACK_S = 60.0
 """
 PAUSE_S = 0.02
 """The pause after each answer: guests together cost no more than fifty answers a second."""
+FAILED_EVERY_S = 1.0
+"""The time between two lines of the log about errors of the connection."""
 
 _log = structlog.get_logger("registrar")
 
@@ -284,6 +286,8 @@ class RegistrarDaemon:
         self._where = where
         self._registrar = Registrar(where, state_folder.load_made_here(where))
         self._connection = LocalConnection()
+        self._failed_s = -FAILED_EVERY_S
+        """The moment when an error of the connection was logged last; all are counted."""
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -403,6 +407,9 @@ class RegistrarDaemon:
 
     async def _failed(self, error: Exception) -> None:
         self._registrar.counters["connection_errors"] += 1
+        if time.monotonic() - self._failed_s < FAILED_EVERY_S:
+            return  # a flood of requests is an error for each that is dropped
+        self._failed_s = time.monotonic()
         _log.warning("broker", error=str(error) or repr(error))
 
     async def _nothing(self) -> None:

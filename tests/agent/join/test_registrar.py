@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stoker.agent.join import key_revocation, token_issue
-from stoker.agent.join.registrar import Registrar
+from stoker.agent.join.registrar import Registrar, RegistrarDaemon
 from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import broker_address, startup
@@ -228,3 +228,14 @@ def test_a_node_gets_the_present_gossip_keys_again_until_it_is_revoked(
     key_revocation.revoke(where, key_revocation.holder(where, "second"), "lost", NOW)
     refused = asked()
     assert refused.refused and refused.gossip == b""
+
+
+async def test_a_flood_of_errors_of_the_connection_is_counted_and_told_once(
+    where: StateFolder,
+) -> None:
+    daemon = RegistrarDaemon(where)
+    with capture_logs() as lines:
+        for _ in range(1000):
+            await daemon._failed(OSError("slow consumer, messages dropped"))
+    assert daemon._registrar.counters["connection_errors"] == 1000
+    assert [line["error"] for line in lines] == ["slow consumer, messages dropped"]
