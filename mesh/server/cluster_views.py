@@ -69,10 +69,9 @@ def _page(
 
 def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
     book, number = replica.state.book, name_id(report.node)
-    sample, heard_ns = replica.nodes.observations.get(report.node, (None, 0))
+    sample, _ = replica.nodes.observations.get(report.node, (None, 0))
     info = replica.state.core.node(number)
-    # The hello of an agent that has just started counts like a sample.
-    silent = now_ns - max(heard_ns, replica.nodes.greeted.get(report.node, 0)) >= SILENT_NS
+    silent = now_ns - heard_ns(replica, report.node) >= SILENT_NS
     drained = "; ".join(filter(None, (book.drained.get(report.node, ""), report.drain)))
     evicted = book.evicted.get(report.node)
     labels = replica.state.core.labels(number)
@@ -100,6 +99,13 @@ def _node(replica: Replica, report: NodeReport, now_ns: int) -> schema.NodeView:
         staying=leaving.staying if leaving is not None else (),
         staying_more=leaving.staying_more if leaving is not None else 0,
     )
+
+
+def heard_ns(replica: Replica, node: str) -> int:
+    """Return when a node was heard last (CLOCK_BOOTTIME): the hello of an agent that has just
+    started counts like a sample."""
+    _, sampled_ns = replica.nodes.observations.get(node, (None, 0))
+    return max(sampled_ns, replica.nodes.greeted.get(node, 0))
 
 
 def _state(*, silent: bool, drained: str, evicted: Eviction | None) -> NodeState:

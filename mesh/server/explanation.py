@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from stoker.mesh.replica import followed_jobs
 from stoker.mesh.replica.replica import Replica
 from stoker.mesh.replica.works import reason_text
@@ -23,6 +25,7 @@ from stoker.mesh.server import (
     expected_start,
     job_views,
     link_words,
+    silent_nodes,
     speed_words,
 )
 from stoker.mesh.wire import schema
@@ -30,6 +33,7 @@ from stoker.scheduler import figures
 from stoker.scheduler.book import Job
 from stoker.scheduler.effects import Explained
 from stoker.scheduler.followed_ranges import JobRange, range_of
+from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import ENDED, JobSpec
 from stoker.scheduler.policies import Order
 from stoker.scheduler.reasons import Reason, reason_of
@@ -70,10 +74,17 @@ def explain_view(
     real_ns: int,
     rank: int = 0,
     user_of: Callable[[int], str] = "uid {}".format,
+    *,
+    now_ns: int | None = None,
 ) -> schema.ExplainView:
     """Return the core's ranked reasons and the actions that would help; of a gang the decision and
-    the evidence are those of one rank. `user_of`: the words for a uid."""
-    return _Explanation(replica, job, real_ns, user_of).view(rank)
+    the evidence are those of one rank. `user_of`: the words for a uid. `now_ns`: CLOCK_BOOTTIME,
+    without which no node is called silent."""
+    view = _Explanation(replica, job, real_ns, user_of).view(rank)
+    if now_ns is None:
+        return view
+    silent = tuple(silent_nodes.lines(replica, job, now_ns))
+    return msgspec.structs.replace(view, reasons=(*silent, *view.reasons)) if silent else view
 
 
 def why_it_waits(replica: Replica, job: Job, real_ns: int) -> str:
@@ -156,7 +167,7 @@ class _Explanation:
         return schema.ReasonView(
             code=code.name.lower() if isinstance(code, Reason) else str(code),
             text=self._text(line),
-            node=self._replica.state.node_name(line.node) if line.node else "",
+            node=self._node(line.node),
             remedies=tuple(line.remedies),
             data={"asked": line.asked, "have": line.have, "count": line.number, "job": job},
         )
@@ -164,7 +175,7 @@ class _Explanation:
     # --- reasons ----------------------------------------------------------------------------------
 
     def _text(self, line: Explained) -> str:
-        node = self._replica.state.node_name(line.node) if line.node else ""
+        node = self._node(line.node)
         text = reason_text.words(
             self._book,
             line.reason,
@@ -183,6 +194,14 @@ class _Explanation:
             return self._waited(line, text)
         detail = self._details.get(line.reason)
         return detail(line, text) if detail is not None else text
+
+    def _node(self, number: int) -> str:
+        """Return a node's name; one that was removed has it in the job's decisions alone."""
+        job = self._job
+        known = self._replica.state.node_name(number) if number else ""
+        decisions = [job.decision, *(rank.decision for rank in job.ranks)]
+        named = (each.node for each in decisions if each and name_id(each.node) == number)
+        return next(named, known)
 
     def _waited(self, line: Explained, text: str) -> str:
         """Return how long the present attempt waited; the core counts from the submission on, with

@@ -348,7 +348,7 @@ class Service:
         job = self._refer(caller, request.job)
         gangs.check_rank(job, request.rank)
         view = explanation.explain_view(
-            self.replica, job, self.replica.real_ns, request.rank, users.user_of
+            self.replica, job, self.replica.real_ns, request.rank, users.user_of, now_ns=now_ns
         )
         return schema.encode(view)
 

@@ -20,7 +20,7 @@ import pytest
 from stoker.mesh.identity import identity
 from stoker.mesh.identity.identity import Identity
 from stoker.mesh.replica import events
-from stoker.mesh.server import administration, explanation
+from stoker.mesh.server import administration, explanation, silent_nodes
 from stoker.mesh.wire import schema
 from stoker.mesh.wire.schema import encode
 from stoker.scheduler.array_indexes import ArrayIndexes, Run
@@ -440,6 +440,31 @@ def lost(bench: Bench) -> int:
     job = running(bench)
     bench.outcome(job, "lost", reason="shim killed")
     return job
+
+
+def test_a_job_on_a_node_that_nobody_hears_says_so(bench: Bench) -> None:
+    job = running(bench)
+    record, heard = bench.replica.state.book.get(job), bench.replica.nodes.greeted["n1"]
+
+    def first(silent_s: float) -> schema.ReasonView:
+        now_ns = heard + int(silent_s * 1e9)
+        return explanation.explain_view(bench.replica, record, bench.now, now_ns=now_ns).reasons[0]
+
+    assert first(4.9).code != silent_nodes.CODE
+    line = first(600)
+    assert (line.code, line.node) == (silent_nodes.CODE, "n1")
+    assert line.text.startswith("node n1 was not heard for 10 min 0 s. ")
+    assert "`stoker node remove n1 --force`" in line.text
+    bench.outcome(job, "lost", reason="shim killed")
+    assert first(600).code != silent_nodes.CODE
+
+
+def test_a_node_that_was_removed_keeps_its_name(bench: Bench) -> None:
+    job = running(bench)
+    record = bench.replica.state.book.get(job)
+    bench.replica.state._names.clear()
+    found = explanation.explain_view(bench.replica, record, bench.now).reasons[0]
+    assert found.node == "n1" and found.text.startswith("placed on node n1: ")
 
 
 @pytest.mark.parametrize("name", SCENES)
