@@ -17,7 +17,7 @@ from stoker.native.errors import BadRequest
 
 OBSERVATIONS_PER_S = 20
 LEASES_PER_S = 50
-REQUESTS_PER_S: Mapping[str, int] = {"hello": 20, "range": 200, "outcome": 1000}
+REQUESTS_PER_S: Mapping[str, int] = {"hello": 20, "range": 1000, "outcome": 2000}
 """The messages of one node in a second, after a burst of a second's worth. An agent has one of each
 request under way at a time, sends one observation a second and a lease request each 0.1 s."""
 TELL_NS = 10_000_000_000
