@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from stoker.native.row_forms import short_id
+from stoker.tui.calls.efficiency import efficiency
+from stoker.tui.render import efficiency as use_words
 from stoker.tui.render import rank_troubles, report, units
 from stoker.tui.render.device_causes import CAUSES, percentages, throttles
 from stoker.tui.top.answers import Answers
@@ -34,9 +38,17 @@ def _lines(answers: Answers, subject: str, look: Look) -> list[Line]:
     if job is None:
         return [words.absent(f"job {subject}", answers.refused.get("job", ""))]
     return [
-        *_title(job, look), *_troubles(job, look), *_times(job, look), *_kernels(job, look),
-        *_ranks(job, look), *_output(answers, look),
+        *_title(job, look), *_troubles(job, look), *_use(job, look), *_times(job, look),
+        *_kernels(job, look), *_ranks(job, look), *_output(answers, look),
     ]  # fmt: skip
+
+
+def _use(job: Object, look: Look) -> Iterator[Line]:
+    """Yield what `stoker eff` says of the job: its bottleneck, a remedy, and its use."""
+    found = efficiency(job, job.get("rank_times") or (), look.now_ns)
+    told = {**job, "efficiency": msgspec.to_builtins(found)}
+    for label, said in use_words.lines(told):
+        yield from wrapped(label, said, look.columns)
 
 
 def _title(job: Object, look: Look) -> list[Line]:
@@ -177,7 +189,7 @@ def _log_lines(answers: Answers, subject: str, look: Look) -> list[Line]:
 VIEW = View(
     name="job",
     title="Job",
-    says="one job: where its devices' time went, its kernels, its ranks, its output",
+    says="one job: what bounds it, where its devices' time went, its kernels, ranks and output",
     needs=("job", "logs"),
     subject="job",
     lines=_lines,
