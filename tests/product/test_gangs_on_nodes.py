@@ -32,7 +32,29 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-STAMP = "import os, time; print(time.time_ns(), os.getpid(), *map(os.environ.get, {}), flush=True)"
+BEGIN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    struct timespec now;
+    char text[32];
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(text, sizeof text, "%lld", now.tv_sec * 1000000000LL + now.tv_nsec);
+    setenv("BEGAN_NS", text, 1);
+    return argc < 2 || execvp(argv[1], argv + 1);
+}
+"""
+"""Becomes the program that its arguments name, and tells it the time of its own beginning: an
+interpreter takes longer to start than a gang."""
+STAMP = (
+    "import os, time;"
+    " print(os.environ['BEGAN_NS'], os.getpid(), *map(os.environ.get, {}), flush=True)"
+)
 NAMES = ("STOKER_ATTEMPT", "RANK", "LOCAL_RANK", "STOKER_NODE", "MASTER_ADDR", "MASTER_PORT")
 WORKER = STAMP.format(NAMES) + "; time.sleep(600)"
 PROFILE = "8xH200"
@@ -112,11 +134,20 @@ def devices(view: schema.JobView) -> set[tuple[str, str]]:
     return {(rank.node, device.id) for rank in view.ranks for device in rank.devices}
 
 
+@pytest.fixture(scope="module")
+def begin(public_folder: Path) -> str:
+    program = public_folder / "begin"
+    compile_ = ("cc", "-O1", "-Wall", "-Werror", "-x", "c", "-o", str(program), "-")
+    subprocess.run(compile_, input=BEGIN.encode(), check=True)
+    return str(program)
+
+
 async def test_eight_ranks_begin_together_end_together_and_go_on_elsewhere(
-    pair: Servers, cards: dict[str, Cards]
+    pair: Servers, cards: dict[str, Cards], begin: str
 ) -> None:
     job = await pair.submit(
-        "python3", "-c", WORKER, nodes=2, tasks_per_node=4, gpu_milli=1000, retries=1, trace="off"
+        begin, "python3", "-c", WORKER,
+        nodes=2, tasks_per_node=4, gpu_milli=1000, retries=1, trace="off",
     )  # fmt: skip
     first = await pair.until_state(job, "running")
     begun = await lines(pair, job, 8)
