@@ -30,13 +30,26 @@ def nodes_command(state: str | None, output: tables.Output) -> None:
     show(nouns.NODES, call(cluster_calls.nodes(state)), output)
 
 
+FORCED = "`stoker node remove {} --force` gives one up whose host lives or that nobody can ping"
+
+
 class NodeGroup(click.Group):
     """A group in which `stoker node NAME` means `stoker node show NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
+            self._check_name(ctx, args)
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+    def _check_name(self, ctx: click.Context, args: list[str]) -> None:
+        """Fail for a word that was meant as a verb: the name of a node has no further word."""
+        if len(args) < 2 or args[1].startswith("-"):
+            return
+        said = f"{args[0]!r} is no verb of `node`: {', '.join(sorted(self.commands))}"
+        if args[0] == "evict":
+            said = f"a node whose host is dead is evicted by itself, and {FORCED.format(args[1])}"
+        ctx.fail(said)
 
 
 @click.group("node", cls=NodeGroup)
