@@ -105,8 +105,12 @@ def test_in_tmux_from_start_to_quit_with_a_resize_and_a_lost_server(
         finally:
             os.kill(scheduler, signal.SIGCONT)
         screen.wait(lambda lines: "live" in lines[0], "that the data is live again")
+        # In another size than at the start, tmux itself would keep lines of the application.
+        screen.resize(80, 24)
+        screen.wait(lambda lines: lines[23].startswith("? help"), "its bottom on line 24")
         screen.press("C-c")
         assert screen.wait_end() == 0
+        screen.wait(lambda lines: not any(lines), "the empty window of before")
     node.stoker("cancel", str(job))
 
 

@@ -31,7 +31,7 @@ class FrameWriter(threading.Thread):
         self._queue: deque[str] = deque()
         self._wakeup = threading.Condition()
         self._queued = 0
-        self._ended = False
+        self._sealed = self._ended = False
         self.on_clear: Callable[[], None] = lambda: None
         """Called in the thread when the terminal has taken everything."""
         self.taken = 0
@@ -49,6 +49,8 @@ class FrameWriter(threading.Thread):
     def write(self, text: str) -> None:
         """Queue text; it never blocks."""
         with self._wakeup:
+            if self._sealed:
+                return
             if self._queued + len(text) > QUEUED_BYTES_MAX:
                 self.dropped += 1
                 return
@@ -89,6 +91,12 @@ class FrameWriter(threading.Thread):
             if not self._queued:
                 self.on_clear()
 
+    def seal(self) -> None:
+        """Take nothing more: a frame that was painted late would stay on the screen of whoever
+        started the application."""
+        with self._wakeup:
+            self._sealed = True
+
     def stop(self) -> None:
         """Write what is queued, for at most END_S, and end."""
         with self._wakeup:
@@ -109,6 +117,12 @@ class TopDriver(LinuxDriver):
             super().start_application_mode()  # type: ignore[no-untyped-call]
         finally:
             names["WriterThread"] = original
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back as it was, and write nothing after that."""
+        super().stop_application_mode()
+        if self.writer is not None:
+            self.writer.seal()
 
     @property
     def writer(self) -> FrameWriter | None:

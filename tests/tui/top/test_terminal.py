@@ -59,6 +59,17 @@ def test_a_stuck_terminal_blocks_neither_a_write_nor_the_end(pipe: Pipe) -> None
             os.read(pipe.out, 65_536)
 
 
+def test_nothing_follows_what_gives_the_terminal_back(pipe: Pipe) -> None:
+    writer = FrameWriter(pipe.file)
+    writer.write("as before")
+    writer.seal()
+    writer.write("a late frame")
+    writer.start()
+    writer.stop()
+    assert os.read(pipe.out, 100) == b"as before"
+    assert writer.is_clear()
+
+
 def test_a_terminal_that_is_gone_ends_nothing(pipe: Pipe) -> None:
     writer = FrameWriter(pipe.file)
     os.close(pipe.out)
