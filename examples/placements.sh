@@ -5,7 +5,7 @@
 # will do: stoker sim driver --profile 8xH200 -- stoker up --foreground
 set -eu
 
-why() { stoker explain last | sed -n 's/^  why: /why: /p'; }
+why() { stoker explain last -o wide | sed -n 's/^  why: /why: /p'; }
 
 # By name: numbers that follow each other, and the least used node.
 stoker run --gpus 2 --placement contiguous -- true; why
@@ -14,7 +14,7 @@ stoker run --gpus 1 --placement spread -- true; why
 # By device: these two and no others, with a fast link between them, and CPUs and memory beside them.
 stoker run --gpus 2 --device-ids 2,3 --device-ids-mode require --topology required -- \
     sh -c 'echo "cards: $CUDA_VISIBLE_DEVICES"'
-stoker explain last | grep -E 'share link|NUMA'
+stoker explain last -o wide | grep -E 'share link|NUMA'
 
 # By a function of the administrator, which every user may then name.
 folder=${STOKER_STATE:-/var/lib/stoker}/placements
@@ -26,4 +26,4 @@ def score(job, candidates):
 PYTHON
 chmod 755 "$folder" && chmod 644 "$folder/roomy.py"
 stoker run --gpus 1 --placement user:roomy -- true; why
-stoker explain last | grep chosen || true
+stoker explain last -o wide | grep chosen || true

@@ -81,6 +81,12 @@ class Told:
         assert sum(causes.values()) == device["window_ns"]
         return causes
 
+    def worked_ns(self, cause: str) -> int:
+        """The device's time of this kind, with the launches by which the program learns how fast
+        the device is: on a busy machine these may take long."""
+        worked: int = self.truth[cause] + self.truth["opening"][cause]
+        return worked
+
     @property
     def waiting_ns(self) -> int:
         """Sum over all ways of waiting, including the launches that end each round."""
@@ -267,7 +273,7 @@ def test_a_busy_device_is_busy(node: LiveNode, waits: str, words: list[str], cau
     # The way back from the wait is left out, and what threads of the driver were kept from.
     busy_ns = phase["wall_ns"] - phase["runnable_ns"] - told.stolen_ns
     assert told.found[cause] >= NAMED * busy_ns, (told.found, told.truth)
-    assert abs(told.found[cause] - told.truth[cause]) <= POINTS * told.truth[cause]
+    assert abs(told.found[cause] - told.worked_ns(cause)) <= POINTS * told.truth[cause]
     assert told.found["not_observed_ns"] <= NOT_OBSERVED * told.trace_ns
 
 
@@ -280,7 +286,7 @@ def test_work_and_waiting_are_told_apart(
 ) -> None:
     told = run(node, waits, "--rounds", "70", busy, way)
     told.check(way)
-    assert abs(told.found[cause] - told.truth[cause]) <= POINTS * told.truth[cause]
+    assert abs(told.found[cause] - told.worked_ns(cause)) <= POINTS * told.truth[cause]
 
 
 @pytest.mark.parametrize(

@@ -571,7 +571,7 @@ def test_the_summary_is_what_the_contract_says(trace: JobTrace, folder: Path) ->
         "name", "count", "total_ns", "p50_ns", "p99_ns", "estimate", "error_ns", "unseen", "seen",
     }  # fmt: skip
     assert set(found["devices"][0]) == {
-        "id", "window_ns", "estimate", "causes", "error_ns", "observed_ns", "throttle",
+        "id", "window_ns", "estimate", "causes", "error_ns", "observed_ns", "throttle", "energy",
     }  # fmt: skip
     assert found["clock"] == {"source": "RAW", "offset_ns": -7, "drift_ppb": 3, "error_ns": 20}
     assert set(_trace.Job.__dict__) >= {"histogram"}

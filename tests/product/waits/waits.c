@@ -131,10 +131,12 @@ static void print(const struct phase *preparing, const struct truth *first,
 
 	device_totals(&launches, &kernel_ns[1], &copies, &copy_ns[1]);
 	printf("{\"from_ns\": %llu, \"to_ns\": %llu, \"launches\": %llu, \"kernel_ns\": %llu, "
-	       "\"copies\": %llu, \"copy_ns\": %llu, ",
+	       "\"copies\": %llu, \"copy_ns\": %llu, "
+	       "\"opening\": {\"kernel_ns\": %llu, \"copy_ns\": %llu}, ",
 	       (unsigned long long)first->wall_ns, (unsigned long long)last->wall_ns,
 	       (unsigned long long)launches, (unsigned long long)(kernel_ns[1] - kernel_ns[0]),
-	       (unsigned long long)copies, (unsigned long long)(copy_ns[1] - copy_ns[0]));
+	       (unsigned long long)copies, (unsigned long long)(copy_ns[1] - copy_ns[0]),
+	       (unsigned long long)kernel_ns[0], (unsigned long long)copy_ns[0]);
 	truth_print("start", first);
 	printf(", \"phases\": {");
 	for (int i = 0; i < job.used; i++) {
