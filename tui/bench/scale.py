@@ -88,6 +88,8 @@ def measure(
         try:
             for step in _steps(hosts, sorted(growth), seconds, Path(folder), say):
                 steps.append(step)  # one that fails leaves those before it
+                for line in step_lines(step):  # and one that is interrupted
+                    say(line)
         except StokerError as error:
             if not steps:
                 raise
@@ -257,22 +259,27 @@ def text(result: dict[str, Any]) -> str:
     """Return the result for reading."""
     lines = [f"SIM: {PROFILE} on each node, {result['seconds']:g} s at each size"]
     for step in result["steps"]:
-        agent, node = step["node"]["agent"], step["node"]["all"]
-        scheduler, broker = step["head"]["scheduler"], step["head"]["nats-server"]
-        late = step["beats_late_ms"]
-        lines += [
-            f"{step['nodes']} nodes, {step['devices']} devices",
-            f"  agent      {agent['pss_mib']:.1f} MiB PSS, {agent['cpu_percent']:.2f} % of a core,"
-            f" at most {agent['cpu_percent_max']:.2f} %",
-            f"  node       {node['pss_mib']:.1f} MiB PSS, {node['cpu_percent']:.2f} % of a core",
-            f"  scheduler  {scheduler['pss_mib']:.1f} MiB PSS, {scheduler['cpu_percent']:.1f} %;"
-            f" broker {broker['pss_mib']:.1f} MiB, {broker['cpu_percent']:.1f} %",
-            f"  beats      {step['observations_per_s']:.1f} a second, late p50"
-            f" {late.get('p50', 0):.0f} ms, p99 {late.get('p99', 0):.0f} ms",
-            f"  jobs       one through each node in {step['a_job_through_each_s']:.2f} s; scheduler"
-            f" killed to the next decision {step['next_decision_s']:.2f} s",
-        ]
+        lines += step_lines(step)
     return "\n".join(lines) + "\n"
+
+
+def step_lines(step: dict[str, Any]) -> list[str]:
+    """Return the lines of one size."""
+    agent, node = step["node"]["agent"], step["node"]["all"]
+    scheduler, broker = step["head"]["scheduler"], step["head"]["nats-server"]
+    late = step["beats_late_ms"]
+    return [
+        f"{step['nodes']} nodes, {step['devices']} devices",
+        f"  agent      {agent['pss_mib']:.1f} MiB PSS, {agent['cpu_percent']:.2f} % of a core,"
+        f" at most {agent['cpu_percent_max']:.2f} %",
+        f"  node       {node['pss_mib']:.1f} MiB PSS, {node['cpu_percent']:.2f} % of a core",
+        f"  scheduler  {scheduler['pss_mib']:.1f} MiB PSS, {scheduler['cpu_percent']:.1f} %;"
+        f" broker {broker['pss_mib']:.1f} MiB, {broker['cpu_percent']:.1f} %",
+        f"  beats      {step['observations_per_s']:.1f} a second, late p50"
+        f" {late.get('p50', 0):.0f} ms, p99 {late.get('p99', 0):.0f} ms",
+        f"  jobs       one through each node in {step['a_job_through_each_s']:.2f} s; scheduler"
+        f" killed to the next decision {step['next_decision_s']:.2f} s",
+    ]
 
 
 def _end(hosts: list[Host]) -> list[str]:

@@ -62,12 +62,15 @@ def test_a_size_that_cannot_be_reached_loses_nothing_of_those_before(
     hosts = SimpleNamespace(enter=lambda: None, made=lambda *_, **__: contextlib.nullcontext([]))
     monkeypatch.setattr(scale, "network_hosts", hosts)
     monkeypatch.setattr(scale, "_steps", steps)
+    monkeypatch.setattr(scale, "step_lines", lambda step: [f"{step['nodes']} nodes"])
     if not measured:
         with pytest.raises(StokerError, match="n003"):
             scale.measure([1], 1.0, print)
         return
-    result, left = scale.measure([1, 2, 3], 1.0, print)
+    told: list[str] = []
+    result, left = scale.measure([1, 2, 3], 1.0, told.append)
     assert [step["nodes"] for step in result["steps"]] == [1, 2]
+    assert told == ["1 nodes", "2 nodes"], "what an interruption would lose"
     assert left == ["measured up to 2 nodes: n003 did not start"]
 
 
