@@ -44,7 +44,7 @@ def untold_job(job: schema.JobView) -> int | None:
 
 
 def untold(row: Mapping[str, Any]) -> int | None:
-    """Return the same of a row as `-o json` has it."""
+    """Return the job whose reason a row of `-o json` lacks; None if it lacks none."""
     if row["waits"]:
         return None
     array = row.get("array") or {}
