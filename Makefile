@@ -5,7 +5,7 @@ RUN := .venv/bin/
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster-demo test check bench generate golden mutants soak prometheus-check otlp-check gpu-wheels gpu-check doctor build setup clean
+.PHONY: help run cluster-demo test check bench generate golden mutants soak prometheus-check otlp-check upgrade-check gpu-wheels gpu-check doctor build setup clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -73,6 +73,12 @@ prometheus-check: setup ## unpack the distribution's Prometheus, let it scrape a
 otlp-check: setup ## as root: traces of a node at Arize Phoenix and at a collector, read back
 	@.ci/phoenix
 	@$(PY) -m tests.soak.otlp_backends
+
+# The last build whose newest feature level is 3. Another one: make upgrade-check BEFORE=<commit>
+BEFORE ?= 4a7a8399
+upgrade-check: setup ## as root: servers of an earlier build (BEFORE=<commit>) are upgraded to this one
+	@.ci/before $(BEFORE)
+	@STOKER_BEFORE=$(CURDIR)/build/before/.venv/bin/stoker $(PY) -m pytest -q tests/product/test_upgrade_from_before.py
 
 gpu-wheels: setup ## collect in build/gpu what gpu-check needs on a machine without network
 	@.ci/gpu-wheels

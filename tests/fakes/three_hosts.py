@@ -36,13 +36,14 @@ class ServerHost:
         self.namespace = f"stoker-{os.getpid()}-{name}"
         self.root = folder / name
         self.state: StateFolder = state_folder.locate(self.root)
+        self.program: str | Path = STOKER
 
     def stoker(
         self, *words: str, stdin: bytes = b"", check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:
         """Run one `stoker` command there; a failure shows what it said."""
         done = subprocess.run(
-            ["nsenter", f"--net=/run/netns/{self.namespace}", STOKER, *words],
+            ["nsenter", f"--net=/run/netns/{self.namespace}", self.program, *words],
             env={**os.environ, "STOKER_STATE": str(self.root), "NO_COLOR": "1"},
             input=stdin, cwd="/", capture_output=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
