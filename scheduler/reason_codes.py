@@ -37,11 +37,11 @@ class Reason(IntEnum):
     BAD_GPU_MILLI = 18
     BAD_TASKS = 19
     TOO_MANY_DEVICES = 20
-    NO_NODE_HAS_DEVICES = 21
+    NO_NODE_HAS_DEVICES = 21  # have: of one vendor, if job is not 0, which is all
     NO_NODE_HAS_CPU = 22
     NO_NODE_HAS_MEMORY = 23
     NO_NODE_FITS = 24
-    GANG_TOO_LARGE = 25
+    GANG_TOO_LARGE = 25  # have: of one vendor, if job is not 0, which is all
     NOT_PENDING = 26
     WRONG_ATTEMPT = 27
     STALE_ATTEMPT = 28

@@ -312,6 +312,13 @@ def _figure(value: int | str) -> int | str:
     return Figure(value) if isinstance(value, int) else value
 
 
+_OF_ONE_VENDOR: Final[dict[int, str]] = {
+    Reason.NO_NODE_HAS_DEVICES: " of one vendor",
+    Reason.GANG_TOO_LARGE: " with devices of one vendor",
+}
+"""The words behind a reason whose figure is of one vendor, while all have as many as `job` says."""
+
+
 @lru_cache(SENTENCES_KEPT)
 def sentence(
     code: int,
@@ -333,6 +340,8 @@ def sentence(
         words["kind"] = _KINDS.get(asked, _DEVICES)[0]
     figures = {"asked": _figure(asked), "have": _figure(have), "job": job, "count": count}
     text = text.format(**figures, **words, node=node)
+    if job:
+        text += _OF_ONE_VENDOR.get(code, "")
     if count <= 1:
         text = text.removesuffix(f"; nodes looked at: {count}")
     return f"{text}, the nearest of {count} nodes" if code in _NEAREST and count > 1 else text

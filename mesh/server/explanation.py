@@ -383,12 +383,11 @@ class _Explanation:
         return given if place else HELPS[Remedy.FREE_DEVICES]
 
     def _change_kind(self, line: Explained) -> str:
-        if line.detail != Reason.NO_NODE_HAS_KIND:
-            return HELPS[Remedy.CHANGE_KIND]
-        return f"cancel it and submit it anew: {self._hint(line)}"
+        hint = self._hint(line)
+        return f"cancel it and submit it anew: {hint}" if hint else HELPS[Remedy.CHANGE_KIND]
 
     def _hint(self, line: Explained) -> str:
-        return reason_text.hint(self._book, line.detail, line.asked, line.have)
+        return reason_text.hint(self._book, line.detail, line.asked, line.have, line.job)
 
 
 def _first(words: list[str], between: str) -> str:

@@ -32,11 +32,11 @@ enum sk_reason {
 	SK_BAD_GPU_MILLI = 18,
 	SK_BAD_TASKS = 19,
 	SK_TOO_MANY_DEVICES = 20,
-	SK_NO_NODE_HAS_DEVICES = 21,
+	SK_NO_NODE_HAS_DEVICES = 21, /* have: of one vendor, if job is not 0, which is all */
 	SK_NO_NODE_HAS_CPU = 22,
 	SK_NO_NODE_HAS_MEMORY = 23,
 	SK_NO_NODE_FITS = 24,
-	SK_GANG_TOO_LARGE = 25,
+	SK_GANG_TOO_LARGE = 25, /* have: of one vendor, if job is not 0, which is all */
 	SK_NOT_PENDING = 26,
 	SK_WRONG_ATTEMPT = 27,
 	SK_STALE_ATTEMPT = 28,

@@ -7,6 +7,7 @@ Pure. Owns the matching of names with what the nodes report, and the words for a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from stoker.mesh.replica.works.core_request import models_meant
 from stoker.mesh.replica.works.named_devices import named_devices
@@ -28,7 +29,7 @@ from stoker.scheduler.figures import size
 from stoker.scheduler.names import name_id, vendor_number
 from stoker.scheduler.nouns import DeviceInfo, JobSpec, NodeReport
 from stoker.scheduler.numa_plan import cpus_wanted
-from stoker.scheduler.policies import VENDORS
+from stoker.scheduler.policies import VENDORS, Kind
 from stoker.scheduler.wire_fields import Condition, Conditions
 from stoker.scheduler.wire_names import Property, Relation
 
@@ -194,12 +195,36 @@ def _word(which: Property, device: DeviceInfo) -> str:
             return ""
 
 
-def sentence_of(book: Book, name: int, value: int) -> str:
-    """Return a condition as words: "driver >= 550", "architecture gfx942".
+class NamedCondition(NamedTuple):
+    """A condition as the core's reasons name it, with the kinds of devices that were requested."""
 
-    `name` is property << 8 | relation, as the core's reasons have it.
-    """
-    which, relation = Property(name >> 8), Relation(name & 0xFF)
+    which: Property
+    relation: Relation
+    kinds: int
+
+    @classmethod
+    def of(cls, name: int) -> NamedCondition:
+        """Read kinds << 16 | property << 8 | relation."""
+        return cls(Property(name >> 8 & 0xFF), Relation(name & 0xFF), name >> 16)
+
+    @property
+    def device(self) -> str:
+        """The word for such a device: "device", "CPU device"."""
+        return "CPU device" if self.kinds == Kind.CPU else "device"
+
+    def among(self, book: Book) -> list[DeviceInfo]:
+        """Return the devices of these kinds that are there."""
+        return [d for d in _devices(book) if not d.gone and _kind_of(d) & self.kinds]
+
+
+def _kind_of(device: DeviceInfo) -> int:
+    return Kind.CPU if device.kind == "cpu" else Kind.GPU
+
+
+def sentence_of(book: Book, name: int, value: int) -> str:
+    """Return a condition as words: "driver >= 550", "architecture gfx942"; `name` is that of a
+    NamedCondition."""
+    which, relation, _ = NamedCondition.of(name)
     if which in _SENTENCES:
         return _SENTENCES[which](value)
     return f"{_NAMES[which]} {_SIGNS[relation]}{_value(book, which, value)}"
@@ -208,7 +233,7 @@ def sentence_of(book: Book, name: int, value: int) -> str:
 def words(book: Book, name: int, value: int, have: int, count: int) -> str:
     """Return that `count` of `have` devices do not meet a condition; with no count, that none does
     and `have` is the nearest."""
-    if count and Property(name >> 8) in _IS:
+    if count and NamedCondition.of(name).which in _IS:
         return f"devices that are not {sentence_of(book, name, value)}: {count} of {have}"
     if count:
         return f"devices that do not have {sentence_of(book, name, value)}: {count} of {have}"
@@ -217,21 +242,29 @@ def words(book: Book, name: int, value: int, have: int, count: int) -> str:
 
 def not_met(book: Book, name: int, value: int, nearest: int) -> str:
     """Return that no device meets a condition, and what there is instead."""
-    which, relation = Property(name >> 8), Relation(name & 0xFF)
-    text = f"no device has {sentence_of(book, name, value)}"
+    named = NamedCondition.of(name)
+    which, relation, _ = named
+    text = f"no {named.device} has {sentence_of(book, name, value)}"
     if which == Property.LINK:
         return f"{text}; the widest has {nearest} GB/s" if nearest > LINK_ANY else text
     if which == Property.NUMA:
         return f"{text}; the most are {nearest}" if nearest else f"{text}: {NUMA_UNKNOWN}"
     if which in _SENTENCES:
-        return f"no device is {_SENTENCES[which](value)}"
+        return f"no {named.device} is {_SENTENCES[which](value)}"
     if relation == Relation.IS:
-        there = words_of(which, _devices(book))
-        return f"{text}; there are: {', '.join(there[:SHOWN])}" if there else text
+        return text + _there(words_of(which, named.among(book)), _value(book, which, value))
     if not nearest:
         return f"{text}: no node knows the {_NAMES[which]} of its devices"
     word = "highest" if relation == Relation.LEAST else "lowest"
     return f"{text}; the {word} is {_value(book, which, nearest)}"
+
+
+def _there(names: list[str], wanted: str) -> str:
+    """Return what devices of the requested kinds have instead; what is there only on nodes that the
+    job does not accept is told so."""
+    if wanted in names:
+        return " on the nodes that it accepts"
+    return f"; there are: {', '.join(names[:SHOWN])}" if names else ""
 
 
 def _value(book: Book, which: Property, value: int) -> str:

@@ -36,6 +36,8 @@ _OF_KIND = frozenset({Reason.NEEDS_DEVICES, Reason.NEEDS_SHARE, Reason.NEEDS_ONE
 """Reasons whose `detail` holds the kinds of devices that are acceptable."""
 _OF_CONDITION = frozenset({Reason.NO_DEVICE_MEETS, Reason.NEEDS_CONDITION})
 """Reasons whose `job` and `asked` are a condition on devices."""
+_MIXED = frozenset({Reason.NO_NODE_HAS_DEVICES, Reason.GANG_TOO_LARGE})
+"""Reasons whose `job` is what there is of all vendors together, if that is more."""
 KINDS = {1: "GPU", 2: "CPU device", 3: "device"}
 NS = 1_000_000_000
 
@@ -69,7 +71,8 @@ def words(
         return f"nodes that cannot freeze a job which may run once only: {count}"
     if reason in _MOMENT and now_ns:
         return _MOMENT[reason].format(wait=span(have - now_ns))
-    figures: dict[str, Any] = {"asked": asked, "have": have, "job": f"{job}{whose}", "node": node}
+    said = f"{job}{whose}" if job or whose else 0
+    figures: dict[str, Any] = {"asked": asked, "have": have, "job": said, "node": node}
     if reason in _QUEUE_IN_JOB:
         figures["job"] = book.queue_name(job)
     elif reason in _LEVEL_IN_JOB:
@@ -81,8 +84,10 @@ def words(
     return f"{text} ({name})" if name else text
 
 
-def hint(book: Book, reason: int, asked: int, have: int) -> str:
+def hint(book: Book, reason: int, asked: int, have: int, job: int = 0) -> str:
     """Return what a user can do about a request refused for this reason, or an empty string."""
+    if reason in _MIXED and job >= asked:
+        return "--mix-vendors takes devices of several vendors, if the program can"
     if reason != Reason.NO_NODE_HAS_KIND:
         return ""
     if asked == Kind.GPU and have & Kind.CPU:

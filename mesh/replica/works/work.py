@@ -469,7 +469,7 @@ def refusal(rejected: Rejected, state: ReplicaState) -> StokerError:
     kind = Refused if rejected.reason in _FULL else BadRequest
     asked, have, job = rejected.asked, rejected.have, rejected.job
     text = reason_text.words(state.book, rejected.reason, asked=asked, have=have, job=job)
-    return kind(text, hint=reason_text.hint(state.book, rejected.reason, asked, have))
+    return kind(text, hint=reason_text.hint(state.book, rejected.reason, asked, have, job))
 
 
 def _no_matter(rejected: Rejected) -> bool:

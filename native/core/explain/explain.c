@@ -177,13 +177,12 @@ static void explain_conditions(const struct sk_core *core, const struct sk_reque
 		if (sk_conditions_first(request, i))
 			count = sk_conditions_count(core, request, i);
 		if (count.met < count.devices)
-			add_line(lines, (struct sk_explain){
-						.reason = SK_NEEDS_CONDITION,
-						.detail = (uint16_t)(i + 1),
-						.count = count.devices - count.met,
-						.job = sk_conditions_name(&request->conditions[i]),
-						.asked = request->conditions[i].value,
-						.have = count.devices});
+			add_line(lines, (struct sk_explain){.reason = SK_NEEDS_CONDITION,
+							    .detail = (uint16_t)(i + 1),
+							    .count = count.devices - count.met,
+							    .job = sk_conditions_name(request, i),
+							    .asked = request->conditions[i].value,
+							    .have = count.devices});
 	}
 }
 

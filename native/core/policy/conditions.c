@@ -76,7 +76,7 @@ bool sk_conditions_first(const struct sk_request *request, uint32_t at)
 	return true;
 }
 
-/* Devices that all required conditions and models allow. */
+/* Devices that the required conditions and models of this wish allow. */
 static uint32_t accepted(const struct sk_core *core, const struct sk_request *request,
 			 const struct sk_wish *wish)
 {
@@ -97,6 +97,17 @@ static uint32_t accepted(const struct sk_core *core, const struct sk_request *re
 	return count;
 }
 
+/* True if some device of the requested kinds is of a model that the job accepts. */
+static bool model_known(const struct sk_core *core, const struct sk_request *request,
+			const struct sk_wish *wish)
+{
+	struct sk_wish model = {.models = wish->models,
+				.traits = UINT64_MAX,
+				.families = sk_families_of(request->kinds)};
+
+	return accepted(core, request, &model) != 0;
+}
+
 uint16_t sk_conditions_lack(const struct sk_core *core, const struct sk_request *request,
 			    const struct sk_wish *wish, struct sk_why *why)
 {
@@ -110,12 +121,15 @@ uint16_t sk_conditions_lack(const struct sk_core *core, const struct sk_request 
 		count = sk_conditions_count(core, request, i);
 		if (!count.devices || count.met)
 			continue;
-		why->job = sk_conditions_name(&request->conditions[i]);
+		why->job = sk_conditions_name(request, i);
 		return sk_because(why, SK_NO_DEVICE_MEETS, request->conditions[i].value,
 				  count.nearest);
 	}
 	if (!required || !count.devices || accepted(core, request, wish))
 		return SK_REASON_NONE;
+	if (wish->models && !model_known(core, request, wish))
+		return SK_REASON_NONE; /* the models alone are why */
+	required += wish->models != 0;
 	return sk_because(why, SK_NO_DEVICE_MEETS_ALL, required, count.devices);
 }
 

@@ -25,10 +25,12 @@ bool sk_conditions_first(const struct sk_request *request, uint32_t at);
  * all of them together. */
 uint16_t sk_conditions_lack(const struct sk_core *core, const struct sk_request *request,
 			    const struct sk_wish *wish, struct sk_why *why);
-/* The number that names property and relation of a condition in the figures of a reason. */
-static inline uint64_t sk_conditions_name(const struct sk_condition *condition)
+/* The number that names the condition at this position in the figures of a reason: the kinds of
+ * devices that are requested, property and relation. */
+static inline uint64_t sk_conditions_name(const struct sk_request *request, uint32_t at)
 {
-	return (uint64_t)condition->property << 8 | condition->relation;
+	return (uint64_t)request->kinds << 16 | (uint64_t)request->conditions[at].property << 8 |
+	       request->conditions[at].relation;
 }
 
 /* The preferences that all devices of the placed tasks meet; bit n is preference n + 1. */

@@ -177,6 +177,7 @@ struct sk_largest {
 	uint64_t of_model;
 	uint64_t any; /* devices of any capacity and memory */
 	uint64_t devices;
+	uint64_t mixed; /* such devices of all families together */
 	uint64_t milli;
 	uint64_t device_memory;
 	uint64_t grouped; /* devices of one link, NUMA node or both */
@@ -229,6 +230,9 @@ static struct sk_largest largest_of(const struct sk_core *core, const struct sk_
 		largest.of_model++;
 		largest.cpu = larger(largest.cpu, core->nodes[slot].cpu);
 		largest.memory = larger(largest.memory, core->nodes[slot].memory);
+		if (request->gpu_milli)
+			largest.mixed =
+				larger(largest.mixed, serving(core, slot, request, wish, 0));
 		while (request->gpu_milli && families) {
 			struct sk_wish one = next_family(request, wish, &families);
 
@@ -251,8 +255,10 @@ static uint16_t devices_lack(const struct sk_request *request, const struct sk_w
 			       ? sk_because(why, SK_NO_DEVICE_HAS_SHARE, request->gpu_milli,
 					    largest->milli)
 			       : SK_REASON_NONE;
-	if (asked > largest->devices)
+	if (asked > largest->devices) {
+		why->job = largest->mixed > largest->devices ? largest->mixed : 0;
 		return sk_because(why, SK_NO_NODE_HAS_DEVICES, asked, largest->devices);
+	}
 	if (wants_group(request, wish) && asked > largest->grouped)
 		return sk_because(why,
 				  wish->together & SK_ONE_NUMA ? SK_NUMA_SPLIT : SK_LINK_BROKEN,
@@ -415,6 +421,19 @@ bool sk_feasible_hopeless(const struct sk_core *core, const struct sk_request *r
 	return gang_capacity(core, request, &wish) < request->tasks;
 }
 
+/* Tasks that the nodes have room for if each task may have devices of any vendor; 0: no more than
+ * of one vendor. */
+static uint64_t mixed_capacity(const struct sk_core *core, const struct sk_request *request,
+			       const struct sk_wish *wish, uint64_t tasks)
+{
+	struct sk_request mixed = *request;
+	uint64_t most;
+
+	mixed.options |= SK_MIX_VENDORS;
+	most = gang_capacity(core, &mixed, wish);
+	return most > tasks ? most : 0;
+}
+
 /* The reason why no node has room for the tasks of a gang that go on one node together. */
 static uint16_t one_node_reason(const struct sk_core *core, const struct sk_request *request,
 				const struct sk_wish *wish, struct sk_why *why)
@@ -446,7 +465,9 @@ uint16_t sk_feasible_reason(const struct sk_core *core, const struct sk_request 
 		return one_node_reason(core, request, &wish, why);
 	if (!tasks)
 		return infeasible(core, request, &wish, why);
-	if (tasks < request->tasks)
+	if (tasks < request->tasks) {
+		why->job = mixed_capacity(core, request, &wish, tasks);
 		return sk_because(why, SK_GANG_TOO_LARGE, request->tasks, tasks);
+	}
 	return limits_allow(core, request, wish.models, why);
 }

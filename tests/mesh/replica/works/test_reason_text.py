@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stoker.mesh.replica.works import reason_text
 from stoker.mesh.server import explanation
 from stoker.scheduler.book import Book
-from stoker.scheduler.names import name_id, queue_id
+from stoker.scheduler.names import name_id, queue_id, vendor_number
+from stoker.scheduler.nouns import DeviceInfo, NodeReport
+from stoker.scheduler.policies import Kind
 from stoker.scheduler.reasons import Reason
 from stoker.scheduler.remedies import Remedy
+from stoker.scheduler.wire_names import Property, Relation
 
 NS = 1_000_000_000
 
@@ -55,3 +59,46 @@ def test_a_moment_to_come_is_a_span() -> None:
 
 def test_every_remedy_has_words() -> None:
     assert set(explanation.HELPS) == set(Remedy)
+
+
+def _book(*devices: DeviceInfo) -> Book:
+    book = Book()
+    book.nodes["n1"] = NodeReport("n1", "b", 1, 1000, 1 << 30, devices)
+    return book
+
+
+def test_what_is_there_instead_is_of_the_kinds_that_are_requested() -> None:
+    gpu = DeviceInfo(id="g0", vendor="nvidia", model="a100")
+    cpu = DeviceInfo(id="pocl-0", vendor="arm", model="pocl", kind="cpu")
+    condition = Property.VENDOR << 8 | Relation.IS
+    nvidia = vendor_number("nvidia")
+
+    def said(kinds: int, *devices: DeviceInfo) -> str:
+        name = kinds << 16 | condition
+        return reason_text.words(_book(*devices), Reason.NO_DEVICE_MEETS, job=name, asked=nvidia)
+
+    assert said(Kind.CPU, gpu, cpu) == "no CPU device has vendor nvidia; there are: arm"
+    assert said(Kind.CPU, gpu) == "no CPU device has vendor nvidia"
+    assert said(Kind.GPU, msgspec.structs.replace(gpu, gone=True)) == "no device has vendor nvidia"
+    elsewhere = "no device has vendor nvidia on the nodes that it accepts"
+    assert said(Kind.GPU | Kind.CPU, gpu, cpu) == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        (Reason.NO_NODE_HAS_DEVICES, "asks for 4 devices, the largest node has 2 of one vendor"),
+        (
+            Reason.GANG_TOO_LARGE,
+            "asks for 4 tasks at once, the nodes can hold 2 with devices of one vendor",
+        ),
+    ],
+)
+def test_devices_of_other_vendors_are_hinted_at_where_they_would_do(
+    reason: Reason, says: str
+) -> None:
+    assert reason_text.words(Book(), reason, asked=4, have=2, job=4) == says
+    assert reason_text.words(Book(), reason, asked=4, have=2) == says.partition("2")[0] + "2"
+    assert "--mix-vendors" in reason_text.hint(Book(), reason, 4, 2, 4)
+    assert not reason_text.hint(Book(), reason, 4, 2, 3)
+    assert not reason_text.hint(Book(), reason, 4, 2)
