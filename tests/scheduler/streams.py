@@ -230,12 +230,18 @@ class Stream:
         each, later = self.submit(), self.rarely(0.6)
         each = each._replace(key=each.key.ljust(16, b"\0") if each.key else b"")
         known = range(1, self.oracle.next_job)
-        kept = [number for number in known if number not in self.oracle.jobs]
+        # Whoever asks for kept numbers keeps count, so none of them ended and is followed by a job.
+        followed = {number for job in self.oracle.live() for number in job.request.after}
+        kept = [number for number in known if number not in {*self.oracle.jobs, *followed}]
         first = self.random.choice(kept or [1]) if later else 0
+        first = self.mostly((first, 9), (first + 1, 1)) if first else 0
+        jobs = 1 if each.after and not later else self.mostly((1, 3), (2, 2), (5, 1))
+        if followed & {*range(first, first + jobs)}:
+            first = 0
         return rec.SubmitArray(
             *(each._replace(key=b"", after=(), after_any=0, after_fail=0) if later else each),
-            first=self.mostly((first, 9), (first + 1, 1)) if first else 0,
-            jobs=1 if each.after and not later else self.mostly((1, 3), (2, 2), (5, 1)),
+            first=first,
+            jobs=jobs,
             behind=0 if later else self.mostly((0, 1), (3, 3), (9, 1)),
         )
 
