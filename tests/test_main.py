@@ -186,11 +186,11 @@ NOT_READING = (
     "up", "down", "install-service", "completion", "run", "logs", "cordon", "uncordon", "drain",
     "undrain", "top", "user add", "user remove", "config init", "context save", "context use",
     "audit export", "queue quota", "queue rm", "queue set", "alerts ack", "node drain",
-    "node label", "node remove", "node reserve", "node taint", "node undrain", "power budget",
-    "power cap", "power ceiling", "power control", "power draws", "power floor", "power tenant",
-    "cluster admit", "cluster backup", "cluster export", "cluster init", "cluster join",
-    "cluster limits", "cluster remove", "cluster replace", "cluster restore", "cluster revoke",
-    "cluster rotate", "cluster token", "cluster upgrade", "sim driver",
+    "node evict", "node label", "node remove", "node reserve", "node taint", "node undrain",
+    "power budget", "power cap", "power ceiling", "power control", "power draws", "power floor",
+    "power tenant", "cluster admit", "cluster backup", "cluster export", "cluster init",
+    "cluster join", "cluster limits", "cluster remove", "cluster replace", "cluster restore",
+    "cluster revoke", "cluster rotate", "cluster token", "cluster upgrade", "sim driver",
 )  # fmt: skip
 """The verbs that change something, or pass on what is no row: output, a page, a script."""
 GROUPS = ("user", "config", "audit", "queue", "node", "probe", "bench", "sim")

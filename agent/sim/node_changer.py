@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated administrator who drains and removes nodes of a cluster while it works.
+"""The simulated administrator who drains, evicts and removes nodes of a cluster while it works.
 
 He moves the jobs off most nodes that he drains, ends drains at random moments, be it within the
-grace, removes a few, mostly by force, and installs their hosts anew. What he asks may be done late.
+grace, evicts a few, be they lost or not, removes others, mostly by force, and installs their hosts
+anew. What he asks may be done late.
 Owns that few nodes are missing at once, so that every job still fits, and none at the end.
 """
 
@@ -26,7 +27,7 @@ from stoker.mesh.sim.scheduler_process import (
     post,
 )
 from stoker.mesh.sim.timeline import MS, SECOND
-from stoker.mesh.wire.schema import NodeDrainRequest, NodeRemoveRequest
+from stoker.mesh.wire.schema import NodeDrainRequest, NodeEvictRequest, NodeRemoveRequest
 
 NAME = "administrator of nodes"
 STEP_MS = (300, 2500)
@@ -35,9 +36,9 @@ AGAIN_NS = SECOND
 """The time between two looks at the end whether a node is still drained or removed."""
 MISSING_MAX = 2
 """The most nodes that are drained or removed when he takes another one out."""
-MOVES, REMOVES, FORCES = 0.8, 0.35, 0.8
-"""The shares of his drains that move jobs, of his requests that remove a node, and of those by
-force."""
+MOVES, REMOVES, FORCES, EVICTS = 0.8, 0.35, 0.8, 0.5
+"""The shares of his drains that move jobs, of his requests that call a node lost or remove it, of
+those by force, and of these that evict it."""
 GRACE_S = (None, 0.0, 0.3, 1.5, 4.0)
 """The graces that he gives; None: that of each job."""
 
@@ -56,6 +57,8 @@ class NodeChanger:
     ) -> None:
         self.drains = 0
         """The requests to drain a node, or to end that, which changed something."""
+        self.evictions = 0
+        """The nodes that were given up on his word."""
         self.removals = 0
         """The hosts that were installed anew, since their node was removed."""
         self._around = around
@@ -97,7 +100,11 @@ class NodeChanger:
                 self._drain(NodeDrainRequest(node=node, drain=False))
         elif self._chance.random() < REMOVES:
             force = self._chance.random() < FORCES
-            self._remove(self._chance.choice(others if force or not drained else drained), force)
+            node = self._chance.choice(others if force or not drained else drained)
+            if force and self._chance.random() < EVICTS:
+                self._evict(node, force=self._chance.random() < FORCES)
+            else:
+                self._remove(node, force)
         else:
             self._drain(self._drawn(self._chance.choice(others)))
         self._later()
@@ -118,6 +125,16 @@ class NodeChanger:
 
         self._post(make, self._told_of_drain)
 
+    def _evict(self, node: str, *, force: bool) -> None:
+        """Call a node lost, which comes back by itself if its host is there."""
+        self._around.story.tell("the {} evicts {}{}", NAME, node, " by force" if force else "")
+        request = NodeEvictRequest(node=node, force=force)
+
+        def make(token: Any, state: ReplicaState) -> events.Event:
+            return administration.node_evict(token, request, state, 0, NAME)
+
+        self._post(make, self._told_of_eviction)
+
     def _remove(self, node: str, force: bool) -> None:
         self._around.story.tell("the {} removes {}{}", NAME, node, " by force" if force else "")
         request = NodeRemoveRequest(node=node, force=force)
@@ -132,6 +149,10 @@ class NodeChanger:
     def _told_of_drain(self, answered: SchedulerAnswer) -> None:
         if isinstance(answered.value, AdminApplied):
             self.drains += answered.value.changed
+
+    def _told_of_eviction(self, answered: SchedulerAnswer) -> None:
+        if isinstance(answered.value, AdminApplied):
+            self.evictions += answered.value.changed
 
     # --- what there is ----------------------------------------------------------------------------
 

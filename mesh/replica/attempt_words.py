@@ -17,6 +17,10 @@ from stoker.scheduler.reasons import Reason, sentence
 from stoker.scheduler.records import Preempt, unpack_commands
 from stoker.scheduler.wire_names import LAUNCHES_MAX
 
+LOST_WITH_NODE = "its node rebooted or was given up"
+EVIDENCE_SINCE = 4
+"""The feature level from which on an attempt that is followed by another one keeps the evidence."""
+
 
 def end_of(outcome: Outcome) -> JobState:
     """Return the state in which an attempt ended; one that was not begun was called off."""
@@ -51,6 +55,13 @@ def preempted(effect: StateChanged, entry: Entry) -> str:
         why = f"{why}, " if why else ""
         return f"preempted: {why}job {command.beneficiary} needs the room"
     return f"preempted: {why or 'room was needed'}"
+
+
+def lost_with_node(effect: StateChanged, step: EntryStep, level: int) -> str:
+    """Return why an attempt ended of whose end nobody told: its node rebooted, or was given up on
+    the evidence that this entry has."""
+    why = step.evicted.get(effect.node, "") if level >= EVIDENCE_SINCE else ""
+    return f"{sentence(Reason.NODE_EVICTED)}: {why}" if why else LOST_WITH_NODE
 
 
 def asked_for(effect: StateChanged, record: Job, step: EntryStep) -> str:

@@ -76,6 +76,16 @@ class NodeRemoval(NamedTuple):
     force: bool
 
 
+class NodeEviction(NamedTuple):
+    """An administrator says that the host of a node is lost; with `force`, also of one whose agent
+    is heard."""
+
+    token: Any
+    node: str
+    why: str
+    force: bool
+
+
 class RosterChange(NamedTuple):
     """An administrator takes one scheduler into the roster, or out of it."""
 
@@ -336,6 +346,7 @@ Event = (
     JobSubmitted
     | Admin
     | NodeRemoval
+    | NodeEviction
     | RosterChange
     | Upgrade
     | ServersKnown

@@ -143,6 +143,7 @@ class Replica:
             events.JobSubmitted: self._user_work,
             events.Admin: self._user_work,
             events.NodeRemoval: self._for_the_leader(self.watch.remove),
+            events.NodeEviction: self._for_the_leader(self.watch.evict),
             **{kind: self._for_the_leader(made) for kind, made in self._proposals.items()},
             events.ServersKnown: lambda event, now: self.applicants.know(event.servers),
             events.AccountsRead: lambda event, now: self._accounts.want(event.accounts),

@@ -90,7 +90,6 @@ LEARN_FROM = 16
 """The first number of submits whose requests are taken for typical ones."""
 UNFOUNDED = Limits(*(1,) * len(Limits._fields))
 """The limits of a state before its genesis, which takes nothing but the first term."""
-LOST_WITH_NODE = "its node rebooted or was given up"
 
 
 class ReplicaState:
@@ -456,7 +455,8 @@ class ReplicaState:
         why = record.reason
         if retried and not (record.ranks and record.state == "stopping"):
             reported = outcome is not None
-            why = self._why(effect, outcome, record, step) if reported else LOST_WITH_NODE
+            lost = attempt_words.lost_with_node(effect, step, self.level)
+            why = self._why(effect, outcome, record, step) if reported else lost
         attempt_times.note_start(record, outcome)
         ended = Attempt(
             record.attempt,

@@ -21,7 +21,7 @@ from stoker.mesh.log.entry import (
 )
 from stoker.mesh.replica import cluster_limits as limit_changes
 from stoker.mesh.replica import moves
-from stoker.mesh.replica.events import Admin, NodeRemoval
+from stoker.mesh.replica.events import Admin, NodeEviction, NodeRemoval
 from stoker.mesh.replica.state import ReplicaState
 from stoker.mesh.replica.works import core_request, node_requests, work
 from stoker.mesh.wire import schema
@@ -193,6 +193,15 @@ def node_remove(
     return NodeRemoval(token, request.node, request.reason or "on request", request.force)
 
 
+def node_evict(
+    token: Any, request: schema.NodeEvictRequest, state: ReplicaState, now_ns: int, by: str = ""
+) -> NodeEviction:
+    """Give a lost node up, by the word of `by`; `mesh/replica/watch/node_watch.py` says when."""
+    check_reason(request.reason)
+    why = f"an operator: {by}: {request.reason or 'on request'}"
+    return NodeEviction(token, request.node, why, request.force)
+
+
 def device_cordon(
     token: Any, request: schema.DeviceCordonRequest, state: ReplicaState, now_ns: int
 ) -> Admin:
@@ -265,13 +274,16 @@ def check_reason(reason: str) -> None:
         raise BadRequest(f"reason has at most {REASON_CHARS_MAX} printable characters")
 
 
-HANDLERS: dict[tuple[str, str], Callable[[Any, Any, ReplicaState, int], Admin | NodeRemoval]] = {
+LOST = NodeEviction | NodeRemoval
+"""The events by which an administrator calls a node lost; their reason names who does."""
+HANDLERS: dict[tuple[str, str], Callable[[Any, Any, ReplicaState, int], Admin | LOST]] = {
     ("queue", "set"): queue_set,
     ("queue", "remove"): queue_remove,
     ("queue", "quota"): queue_quota,
     ("node", "label"): node_label,
     ("node", "reserve"): node_reserve,
     ("node", "drain"): node_drain,
+    ("node", "evict"): node_evict,
     ("node", "remove"): node_remove,
     ("device", "cordon"): device_cordon,
     ("device", "uncordon"): device_uncordon,

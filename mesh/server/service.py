@@ -21,6 +21,7 @@ from stoker.mesh.replica.events import (
     Event,
     Get,
     JobSubmitted,
+    NodeEviction,
     NodeRemoval,
     ReadRequested,
     Remove,
@@ -77,7 +78,7 @@ NS = 1_000_000_000
 CLUSTER_UPGRADE = ("cluster", "upgrade")
 ADMINISTERED = administration.HANDLERS.keys() | roster_requests.HANDLERS.keys() | {CLUSTER_UPGRADE}
 """The (noun, verb) of what an administrator changes by an entry of the log."""
-Change = Admin | NodeRemoval | RosterChange | Upgrade
+Change = Admin | NodeEviction | NodeRemoval | RosterChange | Upgrade
 _NO_DEMANDS = RequestPolicy()
 _NO_HOMES: Mapping[int, str] = {}
 
@@ -235,8 +236,8 @@ class Service:
         if not caller.admin:
             raise Denied("only an administrator changes queues, nodes, devices and the cluster")
         event = self._change(caller, request)
-        if isinstance(event, NodeRemoval) or (isinstance(event, Admin) and event.is_empty):
-            return event  # the reason of a removal names who wants it
+        if isinstance(event, administration.LOST) or (isinstance(event, Admin) and event.is_empty):
+            return event  # the reason in the log names who wants it
         named = f"{caller.noun}.{caller.verb}"
         return event._replace(says=admin_record.of(caller.user, named, request))
 
@@ -255,6 +256,9 @@ class Service:
         if isinstance(request, schema.NodeDrainRequest):
             now_ns = self.replica.real_ns
             return administration.node_drain(caller, request, state, now_ns, caller.user)
+        if isinstance(request, schema.NodeEvictRequest):
+            now_ns = self.replica.real_ns
+            return administration.node_evict(caller, request, state, now_ns, caller.user)
         return administration.HANDLERS[what](caller, request, state, self.replica.real_ns)
 
     def _removable(

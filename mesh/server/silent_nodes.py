@@ -34,5 +34,5 @@ def _words(node: str, now_ns: int, heard_ns: int) -> str:
     return (
         f"node {node} was not heard {since}. Where its host is dead it is given up by itself, and"
         " where only its agent is away it is waited for: `stoker up` there goes on, and an"
-        f" administrator's `stoker node remove {node} --force` gives it up"
+        f" administrator's `stoker node evict {node}` gives up what it has"
     )

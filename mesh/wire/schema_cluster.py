@@ -123,6 +123,18 @@ class NodeDrainRequest(Message, frozen=True):
     grace_s: float | None = None
 
 
+class NodeEvictRequest(Message, frozen=True):
+    """`node.evict`: the host of the node is lost, so its jobs are given up once its lease must be
+    over. The node stays in the cluster and may return.
+
+    Refused for the only node, and for one whose agent is heard; `force` gives that one up as well.
+    """
+
+    node: str
+    force: bool = False
+    reason: str = ""
+
+
 class NodeRemoveRequest(Message, frozen=True):
     """`node.remove`: the node leaves for good; its name may be another host's later.
 

@@ -39,7 +39,7 @@ LOOKS: tuple[tuple[str, str], ...] = (("device", "readings"), ("node", "topology
 """The (noun, verb) about a node that any user may send and the node answers."""
 ADMIN_REQUESTS: tuple[tuple[str, str], ...] = (
     *(("queue", verb) for verb in ("set", "remove", "quota")),
-    *(("node", verb) for verb in ("label", "reserve", "drain", "remove")),
+    *(("node", verb) for verb in ("label", "reserve", "drain", "evict", "remove")),
     *(("device", verb) for verb in ("cordon", "uncordon")),
     *(("cluster", verb) for verb in ("limits", "remove", "admit", "upgrade")),
     ALERT_ACK,

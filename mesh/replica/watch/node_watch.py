@@ -3,7 +3,8 @@
 
 Without I/O. Owns the order of an eviction: from its proposal until its fate is settled the leader
 answers that node nothing, and it is proposed no sooner than a lease after the last request came
-that was answered. A removal by force has the same order.
+that was answered. What an operator says of a lost host, that it is evicted or removed by force, has
+the same order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from stoker.mesh.log.entry import EvictBlob, NodeRemovedBlob
+from stoker.mesh.log.entry import EvictBlob
 from stoker.mesh.log.log_time import Instant
 from stoker.mesh.replica import departed_nodes, events
 from stoker.mesh.replica.authority import LEASE_MS
@@ -20,6 +21,8 @@ from stoker.mesh.replica.log.append_pipeline import AppendPipeline
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.replica_settings import NEVER
 from stoker.mesh.replica.state import ReplicaState
+from stoker.mesh.replica.watch import operator_word
+from stoker.mesh.replica.watch.operator_word import OperatorWord
 from stoker.mesh.replica.watch.silence import (
     MASS_WAIT_NS,
     NodeSilence,
@@ -27,11 +30,10 @@ from stoker.mesh.replica.watch.silence import (
     others_heard,
     pingers,
 )
-from stoker.mesh.replica.works import node_removal
-from stoker.mesh.replica.works.node_removal import NodeRemovalWork
+from stoker.mesh.replica.works import node_eviction, node_removal
 from stoker.mesh.replica.works.work import AdminApplied, EvictWork, HelloWork, Work
 from stoker.mesh.wire.command import NodeReply
-from stoker.native.errors import Unavailable
+from stoker.native.errors import Refused, Unavailable
 from stoker.scheduler.names import name_id
 from stoker.scheduler.nouns import NodeReport
 
@@ -41,12 +43,12 @@ OVER_NS = LEASE_MS * 1_000_000 + MARGIN_NS
 
 
 class _Withheld(NamedTuple):
-    """A node that is answered nothing: why, who waits to enter or to have it removed, and what was
-    proposed."""
+    """A node that is answered nothing: why, who waits to enter or said that it is lost, and what
+    was proposed."""
 
     why: str
     entry: events.NodeReported | None = None
-    removal: events.NodeRemoval | None = None
+    word: OperatorWord | None = None
     silenced: bool = False
     """True once no answer to it is made any more."""
     works: tuple[Work, ...] = ()
@@ -129,7 +131,20 @@ class NodeWatch:
         last_ns = max(self._answered.get(node, NEVER), self._floor_ns)
         return now.boot_ns - last_ns < OVER_NS
 
-    # --- nodes that are removed -------------------------------------------------------------------
+    # --- nodes that an operator evicts or removes -------------------------------------------------
+
+    def evict(self, event: events.NodeEviction, now: Instant) -> None:
+        """Give up a node whose host an operator says is lost, once its lease must be over.
+
+        A node whose agent is heard until then is not lost, and nothing changes, unless by force.
+        """
+        refused = node_eviction.defect(event.node, self._state)
+        if refused is None and event.node in self._state.book.evicted:
+            self._outbox.reply(event.token, AdminApplied(False))
+        elif refused := refused or operator_word.contradicted(event, self._heard, now.boot_ns):
+            self._outbox.reply(event.token, refused)
+        else:
+            self._take_word(event)
 
     def remove(self, event: events.NodeRemoval, now: Instant) -> None:
         """Take a node out: at once if it holds no job, else by force, once its lease must be over.
@@ -142,35 +157,33 @@ class NodeWatch:
             self._outbox.reply(event.token, refused)
         elif node not in self._state.book.nodes:
             self._outbox.reply(event.token, AdminApplied(False))
-        elif node in self._withheld:
-            self._repeat_removal(event)
-        elif event.force:
-            self._withhold(node, _Withheld(event.why, removal=event))
+        elif event.force or node in self._withheld:
+            self._take_word(event)
         else:
-            self._appends.enqueue(self._removal(event), now)
+            self._appends.enqueue(operator_word.work_of(event, self._state), now)
 
-    def _repeat_removal(self, event: events.NodeRemoval) -> None:
-        """Answer the last of several equal requests, since their senders ask again in time."""
-        what = self._withheld[event.node]
-        if what.removal is None or what.works:
+    def _take_word(self, word: OperatorWord) -> None:
+        """Answer the node nothing from now on. The last of several equal requests is answered in
+        the end, since their senders ask again in time."""
+        what = self._withheld.get(word.node)
+        if what is None:
+            self._withhold(word.node, _Withheld(word.why, word=word))
+        elif what.word is None or type(what.word) is not type(word) or what.works:
             why = Unavailable("whether this node is lost is decided now")
-            self._outbox.reply(event.token, why)
-            return
-        self._outbox.reply(what.removal.token, Unavailable("the same was requested again"))
-        self._withheld[event.node] = what._replace(removal=event)
+            self._outbox.reply(word.token, why)
+        else:
+            self._outbox.reply(what.word.token, Unavailable("the same was requested again"))
+            self._withheld[word.node] = what._replace(word=word)
 
-    def _removal(self, event: events.NodeRemoval) -> NodeRemovalWork:
-        known = self._state.book.nodes[event.node]
-        blob = NodeRemovedBlob(event.node, known.instance, known.key, event.why)
-        return NodeRemovalWork(event.token, blob, self._state, force=event.force)
-
-    def _remove_silenced(self, now: Instant) -> None:
-        """Propose the removals by force of nodes that can hold no lease any more."""
+    def _propose_spoken(self, now: Instant) -> None:
+        """Propose what an operator said of nodes that can hold no lease any more."""
         for node, what in list(self._withheld.items()):
-            if what.removal is None or not what.silenced or what.works:
+            if what.word is None or not what.silenced or what.works:
                 continue
-            if not self._may_hold_lease(node, now):
-                work = self._removal(what.removal)
+            if refused := operator_word.contradicted(what.word, self._heard, now.boot_ns):
+                self._let_go(node, refused)
+            elif not self._may_hold_lease(node, now):
+                work = operator_word.work_of(what.word, self._state)
                 self._withheld[node] = what._replace(works=(work,))
                 self._appends.enqueue(work, now)
 
@@ -213,7 +226,7 @@ class NodeWatch:
     def tick(self, now: Instant) -> None:
         """Answer nodes again whose fate is settled, have silent ones pinged, give some up."""
         self._settle()
-        self._remove_silenced(now)
+        self._propose_spoken(now)
         if not self.watches:
             return
         silent = self._silent(now)
@@ -282,9 +295,9 @@ class NodeWatch:
             return
         if event.answered_ns is not None:
             self.answered(event.node, event.answered_ns)
-        if what.removal is not None:
+        if what.word is not None:
             self._withheld[event.node] = what._replace(silenced=True)
-            self._remove_silenced(now)
+            self._propose_spoken(now)
             return
         if self._may_hold_lease(event.node, now):
             self._outbox.count("eviction_too_early")
@@ -311,10 +324,11 @@ class NodeWatch:
                 self._silences.pop(node, None)
                 self._outbox.put(events.Resume(node))
 
-    def _let_go(self, node: str) -> None:
+    def _let_go(self, node: str, why: Refused | None = None) -> None:
         what = self._withheld.pop(node)
-        if what.removal is not None:
-            self._outbox.reply(what.removal.token, Unavailable("another scheduler leads now"))
+        if what.word is not None:
+            told = why or Unavailable("another scheduler leads now")
+            self._outbox.reply(what.word.token, told)
         if what.entry is not None:
             self._refuse_entry(what.entry)
         self._outbox.put(events.Resume(node))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from stoker.mesh.replica.open_array import WITHDRAWN, OpenArray
 from stoker.mesh.replica.works.array_cancel import ArrayCancelWork
 from stoker.mesh.replica.works.array_next import ArrayNextWork
+from stoker.mesh.replica.works.node_eviction import NodeEvictionWork
 from stoker.mesh.replica.works.node_removal import NodeRemovalWork
 from stoker.mesh.replica.works.range_end_work import RangeEndWork
 from stoker.mesh.replica.works.roster_work import RosterWork
@@ -35,6 +36,7 @@ USERS = (
     ArrayCancelWork,
     RemoveWork,
     AdminWork,
+    NodeEvictionWork,
     NodeRemovalWork,
     RosterWork,
 )

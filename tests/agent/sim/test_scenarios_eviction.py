@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.agent.sim.node_process import NodeProcess
+from stoker.mesh.replica.works.work import AdminApplied
+from stoker.mesh.server import administration
 from stoker.mesh.sim.model_stream import AppendCall
-from stoker.mesh.sim.scheduler_process import SchedulerProcess
+from stoker.mesh.sim.scheduler_process import SchedulerProcess, SchedulerRequest, post
 from stoker.mesh.sim.timeline import SECOND
+from stoker.mesh.wire.schema import NodeEvictRequest
+from stoker.native.errors import Refused
 from stoker.scheduler.nouns import MILLI
 from tests.agent.sim.mutants.planting import Mutant
 from tests.agent.sim.mutants.shared import BESIDE_LOST
@@ -342,4 +346,77 @@ def test_somebody_repeats_the_requests_of_a_dead_node() -> None:
 
     repeat(None)
     assert stage.comes(lambda: is_evicted(stage, node)), "it is given up all the same"
+    assert stage.violations == []
+
+
+SPOKEN_AT_ONCE = Mutant(
+    "spoken-at-once", WATCH, "NodeWatch._propose_spoken",
+    "elif not self._may_hold_lease(node, now):", "else:",
+    "what an operator says of a node waits until its lease must be over",
+)  # fmt: skip
+
+
+def evict(stage: Stage, node: NodeProcess) -> list[Any]:
+    """Have an administrator say that a node is lost; return the answers, as they come."""
+    request, answers = NodeEvictRequest(node=node.name), list[Any]()
+    leader = stage.leader()
+
+    def make(token: Any) -> Any:
+        return administration.node_evict(token, request, leader.replica.state, 0, "root")
+
+    told = SchedulerRequest("root", 1, make, lambda answered: answers.append(answered.value))
+    post(told, [leader])
+    return answers
+
+
+def unheard(stage: Stage) -> NodeProcess:
+    """Return the node of a job that no scheduler hears, and whose host replies to pings."""
+    stage.ready()
+    node = begun(stage, "job", **MOVES)
+    stage.cut(node.name, *(each.name for each in stage.schedulers))
+    stage.pass_time(2)
+    return node
+
+
+@scenario(
+    21,
+    "A node is given up on an operator's word, without any other signal, but no sooner than its"
+    " lease must be over.",
+    SPOKEN_AT_ONCE,
+)
+def test_an_operator_evicts_a_node_whose_host_lives() -> None:
+    stage = Stage(nodes=2)
+    node = unheard(stage)
+    answers = evict(stage, node)
+    assert stage.comes(lambda: starts(stage, "job") == 2), "the job goes on elsewhere"
+    assert answers == [AdminApplied(True)]
+    stage.mend()
+    assert stage.comes(lambda: not is_evicted(stage, node), 40), "the node is back"
+    assert starts(stage, "job") == 2 and stage.violations == []
+
+
+DEAF = Mutant(
+    "deaf", "stoker.mesh.replica.watch.operator_word", "contradicted",
+    "if word.force:", "if True:",
+    "a node that is heard before its lease is over is not given up by a word",
+)  # fmt: skip
+
+
+@scenario(
+    21,
+    "A node that is heard again while an operator's eviction waits for the end of its lease keeps"
+    " its jobs.",
+    DEAF,
+)
+def test_a_node_is_heard_again_after_an_operator_called_it_lost() -> None:
+    stage = Stage(nodes=2)
+    node = unheard(stage)
+    answers = evict(stage, node)
+    stage.pass_time(0.5)
+    stage.mend()
+    assert stage.comes(lambda: answers), "the operator is answered"
+    assert isinstance(answers[0], Refused) and "is not lost" in answers[0].message
+    assert stage.comes(lambda: stage.has_lease(node))
+    stage.pass_time(6)
+    assert starts(stage, "job") == 1 and not is_evicted(stage, node)
     assert stage.violations == []

@@ -17,7 +17,6 @@ from stoker.mesh.log.genesis import Genesis, RosterMember, digest
 from stoker.mesh.replica import origin, snapshots
 from stoker.mesh.replica.origin import LEFT_BEHIND, MAY_HAVE_RUN
 from stoker.mesh.replica.snapshots import Snapshot
-from stoker.mesh.replica.state import LOST_WITH_NODE
 from stoker.native.errors import Corrupt, KeyWindow
 from tests.mesh.bench import BOB, LEADER, LIMITS, Bench
 from tests.mesh.founding import FORMATS, LEVEL
@@ -95,7 +94,10 @@ def test_one_that_runs_and_may_run_again_waits_for_another_node(
     bench = restored(backup(former), other_signer).lead()
     job = bench.replica.state.book.get(1)
     assert (job.state, job.attempt) == ("pending", 1)
-    assert (job.attempts[-1].state, job.attempts[-1].reason) == ("lost", LOST_WITH_NODE)
+    assert (job.attempts[-1].state, job.attempts[-1].reason) == (
+        "lost",
+        f"node evicted: {LEFT_BEHIND}",
+    )
     bench.tick(2)
     bench.hello("n2", "boot-2")
     assert (job.state, job.attempt) == ("starting", 2)

@@ -454,7 +454,7 @@ def test_a_job_on_a_node_that_nobody_hears_says_so(bench: Bench) -> None:
     line = first(600)
     assert (line.code, line.node) == (silent_nodes.CODE, "n1")
     assert line.text.startswith("node n1 was not heard for 10 min 0 s. ")
-    assert "`stoker node remove n1 --force`" in line.text
+    assert "`stoker node evict n1`" in line.text
     bench.outcome(job, "lost", reason="shim killed")
     assert first(600).code != silent_nodes.CODE
 
