@@ -58,6 +58,7 @@ ACROSS = {
     "tests/product/test_launchers.py": "gangs under torchrun and Open MPI 5",
     "tests/product/test_gangs_on_nodes.py": "gangs over several real nodes",
     "tests/product/test_moves.py": "jobs that move off a drained node to another host",
+    "tests/product/test_node_eviction.py": "a node of two that an administrator gives up",
     "tests/product/test_node_removal.py": "nodes that leave three schedulers for good",
     "tests/product/test_numa.py": "the binding of jobs, from the command line to what they see",
     "tests/product/test_placements.py": "the words for a place, from the command line to devices",

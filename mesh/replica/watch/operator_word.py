@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator says of a node whose host is lost: that it is evicted, or removed by force.
+"""The word of an operator about a node whose host is lost: it is evicted, or removed by force.
 
 Pure. Owns the rule that a node whose agent is heard is not evicted by a word without force.
 """
