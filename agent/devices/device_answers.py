@@ -18,6 +18,16 @@ from stoker.mesh.wire import schema
 from stoker.mesh.wire.queries import CHUNK_BYTES_MAX, DevicesQuery
 from stoker.native.errors import BadRequest, NotFound, Refused
 
+QUICK_NS = 10_000_000_000
+"""So much history is told in less time than it takes to have a thread do it."""
+
+
+def is_quick(query: DevicesQuery, now_ns: int) -> bool:
+    """Return True if the answer takes so little that the daemon's loop may make it: readings with
+    no history or that of the last seconds, as a recorder requests them all the time."""
+    recent = not query.history or now_ns - query.since_ns <= QUICK_NS
+    return query.what == "readings" and recent
+
 
 def data(devices: Devices, node: str, query: DevicesQuery) -> bytes:
     """The answer as JSON of `schema.ReadingsView` or `schema.TopologyView`."""

@@ -120,6 +120,8 @@ class HealthWatch:
         self._news = asyncio.Event()
         self._places: dict[str, str] = {}
         """PCI address without the function -> card; cards that are gone keep their entry."""
+        self._found: Mapping[str, str] = {}
+        """The cards and addresses of the newest scan."""
         self._set_ns = 0
         self._troubled: dict[str, State] = {}
         """Card -> its state, of those that do not answer as they should."""
@@ -247,7 +249,9 @@ class HealthWatch:
         present = {card.id for card in self._world.samplers.cards()}
         self._troubled = {id: each for id, each in self._troubled.items() if id in present}
         found = self._world.addresses()
-        self._places |= {bus_of(address): id for id, address in found.items()}
+        if found != self._found:
+            self._found = found
+            self._places |= {bus_of(address): id for id, address in found.items()}
 
     def _line(self, line: KernelLogLine) -> None:
         """Take in one line of the kernel's log."""

@@ -169,10 +169,12 @@ class GossipWatch:
 
     def _kept_keys(self) -> str:
         """Return the digests of this host's keys; its file is read again when it is another."""
-        path = gossip_files.file(self._setting.state)
-        info = path.stat() if path.exists() else None
-        stamp = (info.st_ino, info.st_mtime_ns) if info is not None else (0, 0)
-        if info is None or stamp != self._kept[0]:
+        try:
+            info = gossip_files.file(self._setting.state).stat()
+            stamp = info.st_ino, info.st_mtime_ns
+        except FileNotFoundError:
+            stamp = 0, 0
+        if stamp == (0, 0) or stamp != self._kept[0]:
             self._kept = stamp, gossip_files.load(self._setting.state).digests
         return self._kept[1]
 

@@ -7,8 +7,10 @@ The number of queries in progress is bounded, and a query that fails is answered
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +161,9 @@ class QueryAnswers:
             return RanksReply(self._ranks(query))
         if isinstance(query, AlertsQuery):
             return await asyncio.to_thread(self._alerts, query)
-        return DevicesReply(
-            await asyncio.to_thread(device_answers.data, self._devices, self._name, query)
-        )
+        answer = partial(device_answers.data, self._devices, self._name, query)
+        quick = device_answers.is_quick(query, time.time_ns())
+        return DevicesReply(answer() if quick else await asyncio.to_thread(answer))
 
     async def _trace(self, query: TraceQuery) -> TraceReply:
         match query:

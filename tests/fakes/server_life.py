@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator reads of servers while they are upgraded one by one, and how one is restarted.
+"""Readings that an operator takes of servers which are upgraded one by one, and a restart of one.
 
 For the tests of upgrades, whose hosts are those of `fakes.three_hosts`.
 """
