@@ -61,6 +61,7 @@ soak: setup ## slow rounds against real processes, as root: minutes
 	@$(PY) -m tests.soak.short_launches
 	@$(PY) -m tests.soak.floods
 	@$(PY) -m tests.soak.arrays
+	@PYTHONPATH=tests $(PY) -m tests.soak.gang_starts
 	@$(PY) -m tests.soak.slow_ranks
 	@$(PY) -m tests.soak.slow_ranks --neighbours 1 --runs 100
 	@$(PY) -m tests.soak.rank_ways
