@@ -64,6 +64,7 @@ ACROSS = {
     "tests/product/test_placements.py": "the words for a place, from the command line to devices",
     "tests/product/test_placements_on_nodes.py": "placements that choose between nodes",
     "tests/product/test_spooled_output.py": "output that outlives its host, read from the brokers",
+    "tests/product/test_waiting_node.py": "a node that starts while its cluster is away",
     "tests/product/test_upgrade_from_before.py": "a cluster of an earlier build gets this one",
     "tests/product/test_upgraded_cluster.py": "servers of two versions, one by one",
     "tests/product/test_first_cluster.py": "the operator page from three bare hosts, typed there",

@@ -132,6 +132,9 @@ def _print_started(started: StartedNode) -> None:
     if started.cluster.waits:
         _print_waiting(started)
         return
+    if started.waits:
+        _print_away(started)
+        return
     verb = "goes on" if adopted else "is up"
     click.echo(f"stoker {verb}: {started.url}")
     click.echo(f"  node {started.cluster.node}, supervisor pid {started.pid}")
@@ -165,6 +168,17 @@ def _print_waiting(started: StartedNode) -> None:
         token = target_node.call(where, "cluster token --server")
         click.echo(f"  {token}    # for each of the others")
     click.echo(f"  {target_node.call(where, 'cluster status')}    # once it has begun")
+
+
+def _print_away(started: StartedNode) -> None:
+    from stoker.agent.supervise import target_node
+
+    click.echo(f"stoker waits for its cluster at {started.url}: {started.waits}")
+    click.echo(f"  node {started.cluster.node}, supervisor pid {started.pid}")
+    click.echo(f"  state {started.state.root}")
+    click.echo("it takes jobs by itself once a scheduler answers; next:")
+    doctor = target_node.call(started.state, "doctor")
+    click.echo(f"  {doctor}    # on this host: what it waits for")
 
 
 @click.command("down")

@@ -73,6 +73,8 @@ class StartedNode(msgspec.Struct, frozen=True):
     """A sentence if the caller's jobs run as another user, or as root; else empty."""
     undo: FileBackup = FileBackup({})
     """Files that a failed start restores."""
+    waits: str = ""
+    """The part of its cluster for which a joined node waits; empty for a node that serves."""
 
     @property
     def adopted(self) -> list[str]:
@@ -550,16 +552,16 @@ def _detach(started: StartedNode, settings: dict[str, object], lock_file: int) -
     for handle in (lock_file, writer, log):
         os.close(handle)
     try:
-        failed = _follow(reader, READY_S)
+        seen = _follow(reader, READY_S)
     finally:
         os.close(reader)
-    if failed is None:
-        return msgspec.structs.replace(started, pid=process.pid)
-    raise _failure(started, failed)
+    if isinstance(seen, str):
+        return msgspec.structs.replace(started, pid=process.pid, waits=seen)
+    raise _failure(started, seen)
 
 
-def _follow(reader: int, timeout_s: float) -> FailedStart | None:
-    """Read reports until the node serves (None) or cannot."""
+def _follow(reader: int, timeout_s: float) -> FailedStart | str:
+    """Read reports until the node serves (""), only waits for its cluster (why), or cannot."""
     deadline, data = time.monotonic() + timeout_s, b""
     last = FailedStart("supervisor", f"not ready after {timeout_s:g} s")
     while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
@@ -569,8 +571,8 @@ def _follow(reader: int, timeout_s: float) -> FailedStart | None:
         *lines, data = (data + piece).split(b"\n")
         for line in lines:
             report = json.loads(line)
-            if report["event"] == "ready":
-                return None
+            if report["event"] in ("ready", "waiting"):
+                return str(report.get("text", ""))
             last = last.after(report)
             if last.failures >= FAILURES_MAX or last.is_corrupt:
                 return last  # waiting repairs neither

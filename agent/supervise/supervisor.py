@@ -26,7 +26,14 @@ from stoker.agent import lean_imports  # noqa: F401  # isort: skip  # first: it 
 import msgspec
 
 from stoker.agent.state.gossip_files import SERF
-from stoker.agent.state.state_folder import StateFolder, load, locate, write_cluster, write_json
+from stoker.agent.state.state_folder import (
+    AGENT,
+    StateFolder,
+    load,
+    locate,
+    write_cluster,
+    write_json,
+)
 from stoker.agent.supervise import (
     broker_port,
     confine,
@@ -64,6 +71,10 @@ from stoker.native.errors import Corrupt, StokerError
 ROTATE_EVERY_S = 5.0
 FOUNDED = "founded"
 """The status of a process whose record of the cluster may have other servers than before."""
+WAITS_S = 30.0
+"""A joined node of which all serves but its cluster is told after so long as one that waits; `up`
+and systemd would take it for one that cannot start after 60 s."""
+WAITING = "waiting: "
 PROBE_EVERY_S = 0.02
 NOTIFY_BYTES_MAX = 4096
 _CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7)
@@ -122,6 +133,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self.notify = open_notify_socket(self.state)
         loop.add_reader(self.notify, self._read_notification)
+        loop.call_later(WAITS_S, self._tell_waiting)
         rotating = asyncio.create_task(self._rotate())
         beating = asyncio.create_task(beat_watchdog())
         self._adopt()
@@ -366,6 +378,25 @@ class Supervisor:
         self._log("supervisor", f"ready at {url}")
         self._report(event="ready")
         notify_above(f"READY=1\nSTATUS=serving at {url}")
+
+    def _tell_waiting(self) -> None:
+        """Tell who waits for a joined node that it lacks nothing but its cluster, which is away.
+
+        Its parts go on, so that it takes jobs by itself once a scheduler answers: after a power
+        failure nobody has to start the hosts in an order.
+        """
+        unready = {
+            name
+            for name, program in self.programs.items()
+            if not program.spec.optional and not (name in self.running and self.running[name].ready)
+        }
+        status = self.statuses.get(AGENT, "").removeprefix("STATUS=")
+        alone = BROKER not in self.programs and unready == {AGENT}
+        if self.tree.stopping or not alone or not status.startswith(WAITING):
+            return
+        self._log("supervisor", f"the cluster at {self.cluster.url} is away: {status}")
+        self._report(event="waiting", text=status.removeprefix(WAITING))
+        notify_above(f"READY=1\nSTATUS={status}")
 
     def _write_endpoint(self) -> None:
         """Write the endpoint file, once the node is ready."""
