@@ -3,7 +3,7 @@
 
 It composes, starts and ends the agent's parts; `agent/jobs/node_core.py` decides and
 `agent/process` carries out. The agent never forks for a job, no message can end it, and SIGTERM
-ends it within a second while jobs go on.
+ends it within two seconds while jobs go on.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from stoker.agent import lean_imports  # noqa: F401  # first: it makes the others smaller
@@ -59,6 +60,7 @@ from stoker.agent.process.node_reports import NodeReports
 from stoker.agent.process.node_shortage import NodeShortage
 from stoker.agent.process.ring_recorder import RingRecorder
 from stoker.agent.process.spawner_events import SpawnerEvents
+from stoker.agent.state import returned_attempts
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.job_freezer import JobFreezer
 from stoker.agent.state.lease import Lease
@@ -77,6 +79,8 @@ from stoker.scheduler.nouns import TaskKey
 
 WEIGH_EVERY_S = 5.0
 """Seconds between two measurements of the output of running jobs."""
+LEAVE_S = 1.0
+"""Seconds in which the log hears that this agent ends, and has what it gives back."""
 STOP_S = 0.6
 GC_THRESHOLD = 20_000
 """Objects made before a garbage collection; the default of 700 collects every few starts."""
@@ -178,7 +182,12 @@ class AgentDaemon:
             requests,
             self._status,
             keep_schedulers=self._setting.keep_schedulers,
+            keep_returned=partial(returned_attempts.store, self._returned_file),
         )
+
+    @property
+    def _returned_file(self) -> Path:
+        return self._setting.agent / returned_attempts.FILE
 
     def stop(self) -> None:
         """End soon; jobs go on."""
@@ -204,6 +213,7 @@ class AgentDaemon:
             begin.result()  # a state folder that cannot be used ends the agent with its name
             await stopping
         notify.stopping()
+        await self._leave()
         await self._end()
 
     # --- start ------------------------------------------------------------------------------------
@@ -247,6 +257,8 @@ class AgentDaemon:
         keys = [each.key for each in has.has]
         self._starts.keep(keys)
         self._folders.begin(setting.state.shm, set(keys))
+        returned = returned_attempts.load(self._returned_file)
+        self.post(steps.Returned(returned, time.time_ns()))
         self.post(steps.Reported(report))
         self.post(has)
         self._lease_thread.busy = lambda: len(self._starts) > 0
@@ -353,6 +365,15 @@ class AgentDaemon:
         """End with an error, so that the supervisor starts a new agent."""
         self.failed = True
         self.stop()
+
+    async def _leave(self) -> None:
+        """Have no job placed here any more, and none wait for this agent that has not begun."""
+        if self.failed or not self._core.may_leave:
+            return
+        self.post(steps.EndRequested())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._core_loop.until(lambda: self._core.has_left)
 
     async def _end(self) -> None:
         if self._power is not None:

@@ -39,6 +39,7 @@ SETTLE_S = 15.0
 UNKNOWN = "the scheduler does not know this attempt"
 MISSING = "this node has no record of this attempt"
 VANISHED = "the spawner has no record of this attempt any more"
+LEFT = "the agent of its node was stopped in order before it began"
 
 
 class AttemptPhase(Enum):
@@ -89,6 +90,8 @@ class Attempts:
         self._attempts: dict[TaskKey, _Attempt] = {}
         self._settling: dict[TaskKey, _Attempt] = {}
         self._reaped: OrderedDict[TaskKey, None] = OrderedDict()
+        self._returned: set[TaskKey] = set()
+        """The attempts that were given back as an agent ended, until the log has that."""
 
     def keys(self) -> tuple[TaskKey, ...]:
         """Return all attempts here, running or ended, in order of arrival."""
@@ -175,6 +178,21 @@ class Attempts:
             return False
         self._attempts[key] = attempt
         return True
+
+    def give_back(self, starts: Iterable[StartJob], now_ns: int, effects: list[Effect]) -> None:
+        """Begin none of these, so that their jobs wait again and may be placed elsewhere."""
+        given = [start.key for start in starts if self._admit(start, now_ns)]
+        self._counters["attempt_given_back"] += len(given)
+        self.returned(given, now_ns)
+        if given:
+            effects.append(steps.KeepReturned(tuple(sorted(self._returned))))
+
+    def returned(self, keys: Iterable[TaskKey], now_ns: int) -> None:
+        """Tell the log that these were given back, and never start them."""
+        for key in keys:
+            self._returned.add(key)
+            attempt = self._attempts.get(key) or _Attempt(0)
+            self._conclude(key, attempt, "pending", LEFT, now_ns)
 
     def stop(self, stop: StopJob, now_ns: int, effects: list[Effect]) -> None:
         """End an attempt; one that never came here takes the stop's state and can never start."""
@@ -378,6 +396,9 @@ class Attempts:
             self._reaped.popitem(last=False)
         if keys:
             effects.append(steps.Acknowledge(tuple(keys)))
+        if self._returned and self._returned <= self._reaped.keys():
+            self._returned.clear()
+            effects.append(steps.KeepReturned(()))
         if forgotten:  # the folders of a job go with its last attempt or task here
             used = {key.job for key in self._attempts}
             effects += [steps.DropFolder(job) for job in sorted(forgotten - used)]

@@ -16,6 +16,7 @@ import msgspec
 from stoker.agent.jobs import steps
 from stoker.agent.jobs.attempts import AttemptPhase, Attempts
 from stoker.agent.jobs.lease_rule import LeaseRule
+from stoker.agent.jobs.ordered_end import OrderedEnd
 from stoker.agent.jobs.outcome_queue import OutcomeQueue
 from stoker.agent.jobs.steps import Effect, Event
 from stoker.mesh.wire.command import (
@@ -97,6 +98,7 @@ class NodeCore:
         self._greeted = False
         self._caught_up = False
         self._lease = LeaseRule()
+        self._end = OrderedEnd()
         self._requested_ns = 0
         self._start_waits = False
         """True if a start waits until what was lost to this node has ended."""
@@ -107,6 +109,16 @@ class NodeCore:
     def caught_up(self) -> bool:
         """True if the desired state was read since the agent started."""
         return self._caught_up
+
+    @property
+    def may_leave(self) -> bool:
+        """True if the log can be told that this agent ends."""
+        return self._greeted and self._may_greet
+
+    @property
+    def has_left(self) -> bool:
+        """True once no job waits for this agent that has not begun here."""
+        return self._end.is_known and not self.untold
 
     @property
     def status(self) -> str:
@@ -176,6 +188,7 @@ class NodeCore:
         if self._wanted.take(now_s):
             sent_keys = self._attempts.keys()[:HAVE_MAX]
             self._requested = frozenset(sent_keys)
+            self._end.requested()
             self._requested_ns = _ns(now_s)
             effects.append(steps.RequestState(self._chain.state_request(sent_keys)))
         if outcomes := self._outcomes.take(now_s):
@@ -185,8 +198,22 @@ class NodeCore:
 
     def _reported(self, event: steps.Reported, now_s: float, effects: list[Effect]) -> None:
         settled = self._report.settled if self._report is not None else 0
-        self._report = msgspec.structs.replace(event.report, settled=settled)
+        told = msgspec.structs.replace(event.report, settled=settled)
+        self._report = self._end.report(told)
         self._hello.want(now_s)
+
+    def _end_requested(
+        self, event: steps.EndRequested, now_s: float, effects: list[Effect]
+    ) -> None:
+        """Refuse jobs from now on; what has not begun here is given back."""
+        if self._end.begun or self._report is None:
+            return
+        self._end.begun = True
+        self._report = self._end.report(self._report)
+        self._hello.want(now_s)
+
+    def _returned(self, event: steps.Returned, now_s: float, effects: list[Effect]) -> None:
+        self._attempts.returned(event.keys, event.t_ns)
 
     def _report_settled(self, now_s: float) -> None:
         """Say hello anew once nothing is left here of what an eviction has ended."""
@@ -213,6 +240,7 @@ class NodeCore:
             return
         self._hello.done(now_s)
         self._greeted = True
+        self._end.greeted(event.report)
         self._wanted.want(now_s)
 
     def _not_greeted(self, event: steps.NotGreeted, now_s: float, effects: list[Effect]) -> None:
@@ -279,6 +307,7 @@ class NodeCore:
             effects.append(steps.Persist(self._chain.position))
             self._lease.read(self._requested_ns)
             self._settle = desired.settle
+            self._end.read()
         self._reconcile(desired, now_s, effects)
         self._thaw(now_s, effects)
 
@@ -300,6 +329,10 @@ class NodeCore:
                 self._trust(each.keys, effects)
             else:
                 found.append(each)
+        if self._end.begun:
+            begins = [each for each in found if isinstance(each, StartJob)]
+            found = [each for each in found if not isinstance(each, StartJob)]
+            self._attempts.give_back(begins, now_ns, effects)
         starts = [each for each in found if isinstance(each, StartJob)]
         waits = bool(starts) and self._attempts.ending_lost()
         held = () if has_lease and not waits else (StartJob, ReleaseJob)
@@ -441,6 +474,8 @@ _HANDLERS: dict[type, Callable[[NodeCore, Any, float, list[Effect]], None]] = {
     steps.JobEnded: NodeCore._ended,
     steps.TraceSettled: NodeCore._settled,
     steps.Faulted: NodeCore._faulted,
+    steps.Returned: NodeCore._returned,
+    steps.EndRequested: NodeCore._end_requested,
     steps.NodeTick: NodeCore._tick,
     steps.Committed: NodeCore._committed,
     steps.NotCommitted: NodeCore._not_committed,

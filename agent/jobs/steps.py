@@ -198,6 +198,17 @@ class NotCommitted(_Value, frozen=True):
     code: str = ""
 
 
+class Returned(_Value, frozen=True):
+    """The attempts that an earlier agent gave back as it ended."""
+
+    keys: tuple[TaskKey, ...]
+    t_ns: int
+
+
+class EndRequested(_Value, frozen=True):
+    """This agent is to end in order: it begins no job any more."""
+
+
 class NodeTick(_Value, frozen=True):
     """Time has passed."""
 
@@ -224,6 +235,8 @@ Event = (
     | Faulted
     | Committed
     | NotCommitted
+    | Returned
+    | EndRequested
     | NodeTick
 )
 
@@ -253,6 +266,12 @@ class KeepSchedulers(_Value, frozen=True):
     """Store the roster that this node obeys, for the next start."""
 
     keys: tuple[str, ...]
+
+
+class KeepReturned(_Value, frozen=True):
+    """Store the attempts that were given back, before anybody is told of them."""
+
+    keys: tuple[TaskKey, ...]
 
 
 class StartAttempts(_Value, frozen=True):
@@ -319,6 +338,7 @@ Effect = (
     | RequestState
     | Persist
     | KeepSchedulers
+    | KeepReturned
     | StartAttempts
     | ReleaseAttempts
     | StopAttempt

@@ -39,6 +39,13 @@ class CoreLoop:
         self._events: deque[Event] = deque()
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self._stepped = asyncio.Event()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Return once this is true, which only the core's events can make it."""
+        while not is_so():
+            self._stepped.clear()
+            await self._stepped.wait()
 
     def post(self, event: Event) -> None:
         """Give an event to the core, which processes it before the loop waits again."""
@@ -60,6 +67,7 @@ class CoreLoop:
             _log.exception("the agent ends after an error, to be started again", error=str(error))
             self._give_up()
             return
+        self._stepped.set()
         self._status.status(self._core.status, ready=self._core.caught_up)
         self._set_timer()
 

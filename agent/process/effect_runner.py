@@ -32,8 +32,10 @@ class EffectRunner:
         status: StatusReporter,
         *,
         keep_schedulers: Callable[[tuple[str, ...]], None],
+        keep_returned: Callable[[tuple[TaskKey, ...]], None],
     ) -> None:
         self._keep_schedulers = keep_schedulers
+        self._keep_returned = keep_returned
         self._position = position
         self._lease = lease
         self._folders = folders
@@ -84,6 +86,8 @@ class EffectRunner:
             case steps.KeepSchedulers(keys):
                 self._keep_schedulers(keys)
                 self._status.note("the roster of the schedulers is another one")
+            case steps.KeepReturned(keys):
+                self._keep_returned(keys)
             case steps.DropFolder(job):
                 self._folders.forget(job)
             case steps.LogNote(text):

@@ -130,9 +130,14 @@ class FaultPlan:
             self._later(100, 9000, lambda _: one.go_on())
 
     def _crash_agent(self) -> None:
+        """Kill an agent, or stop it in order every other time."""
         node = self._chance.choice(self._nodes)
         if node.alive:
-            node.crash()
+            if self.counts["agent_crash"] % 2:
+                node.crash()
+            elif not node.leaves:
+                self.counts["agent_leaves"] += 1
+                node.leave()
             self._later(100, 3000, lambda _: _restart(node))
 
     def _crash_agent_in_batch(self) -> None:
@@ -241,5 +246,5 @@ class FaultPlan:
 
 def _restart(node: NodeProcess) -> None:
     """Start what does not run of a node; one without power boots by its own plan."""
-    if not node.alive and node.powered:
+    if node.powered and (node.leaves or not node.alive):
         node.start_agent()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One simulated node: the shipped agent core and lease rules, its spawner, its watchdog.
 
-Owns the line between what survives what: a new agent process has the stored position, the lease
-file and the spawner's attempts; a new boot of the machine has the stored position alone.
+Owns the line between what survives what: a new agent process has the stored position, the attempts
+that were given back, the lease file and the spawner's attempts; a new boot of the machine has the
+first two alone.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from stoker.mesh.wire.command import CommandChain, NodeReply, Position
 from stoker.mesh.wire.known_schedulers import KnownSchedulers
 from stoker.mesh.wire.lease_messages import NONCE_BITS
 from stoker.native.errors import StokerError
-from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation
+from stoker.scheduler.nouns import DeviceInfo, NodeReport, Observation, TaskKey
 
 CONNECT_NS = 20 * MS
 REQUEST_NS = 2_500 * MS
@@ -47,6 +48,8 @@ SAMPLE_TICKS = 4
 """A sample of telemetry goes with one of so many lists of attempts: no decision here needs one."""
 TAKEN_NS = 2 * MS
 WAKE_NS = 10 * MS
+LEAVE_NS, LEAVE_LOOK_NS = SECOND, 10 * MS
+"""The most that an agent takes to end in order, and the time between two looks whether it has."""
 LEASE_LOOK_NS = 250 * MS
 """The time between two looks whether a lease request is due."""
 LEASE_LOOK_MOST_NS = LEASE_LOOK_NS + LEASE_LOOK_NS * DRIFT_PPM_MAX // 1_000_000
@@ -88,6 +91,10 @@ class NodeProcess(SimProcess):
         self._trusted = trusted
         self._devices = tuple(DeviceInfo(f"d{n}", "sim", "sim") for n in range(devices))
         self._stored = Position()
+        self.leaves = False
+        """True while an agent ends in order."""
+        self._kept: tuple[TaskKey, ...] = ()
+        """The attempts that the agent gave back, on its disk."""
         self._incarnation = 0
         self._boots = 0
         self._numbers = 0
@@ -104,6 +111,7 @@ class NodeProcess(SimProcess):
         return {
             steps.Persist: self._persist,
             steps.KeepSchedulers: self._keep_schedulers,
+            steps.KeepReturned: self._keep_returned,
             steps.SayHello: self._say_hello,
             steps.RequestState: self._request_state,
             steps.SendOutcomes: self._send_outcomes,
@@ -144,13 +152,13 @@ class NodeProcess(SimProcess):
         if self.powered:
             self.power_off()
         self.around.story.tell("{} is installed anew", self.name)
-        self._stored = Position()
+        self._stored, self._kept = Position(), ()
         self._trusted = self._trusted._replace(schedulers=keys)
         self.boot_machine()
 
     def power_off(self) -> None:
         """Lose everything that is not on disk."""
-        self.alive = self.powered = False
+        self.alive = self.powered = self.leaves = False
         self._boots += 1
         self.spawner.die()
         self.around.story.tell("{} loses power", self.name)
@@ -192,7 +200,7 @@ class NodeProcess(SimProcess):
     def start_agent(self) -> None:
         """Start a new agent process, which has only what is durable."""
         self.begin_process()
-        self.dies_in = None
+        self.dies_in, self.leaves = None, False
         self._open.clear()
         self._wake_ns = 0
         self._incarnation = max(self._incarnation + STEP, self.clock.real())
@@ -222,6 +230,9 @@ class NodeProcess(SimProcess):
     def _keep_schedulers(self, effect: steps.KeepSchedulers) -> None:
         self._trusted = self._trusted._replace(schedulers=effect.keys)
 
+    def _keep_returned(self, effect: steps.KeepReturned) -> None:
+        self._kept = effect.keys
+
     def _stop_attempt(self, effect: steps.StopAttempt) -> None:
         self.spawner.stop(effect.key, effect.grace_s if effect.signal else 0.0)
 
@@ -247,14 +258,33 @@ class NodeProcess(SimProcess):
     def _begin(self, begin: tuple[int, NodeReport]) -> None:
         start, report = begin
         if start == self.starts and not self.is_absent(self._begin, begin):
+            self.feed(steps.Returned(self._kept, self.clock.real()))
             self.feed(steps.Reported(report))
             self.feed(steps.MeshUp())
             self._list_attempts()
 
     def crash(self) -> None:
         """Kill the agent; jobs, spawner and watchdog go on."""
-        self.alive = False
+        self.alive = self.leaves = False
         self.around.story.tell("the agent of {} is killed", self.name)
+
+    def leave(self) -> None:
+        """End the agent in order; jobs, spawner and watchdog go on."""
+        self.leaves = True
+        self.around.story.tell("the agent of {} ends in order", self.name)
+        if self.core.may_leave:
+            self.feed(steps.EndRequested())
+        self._leaves((self.starts, self.around.timeline.now + LEAVE_NS))
+
+    def _leaves(self, until: tuple[int, int]) -> None:
+        """End the agent if nothing waits for it any more, or it is late."""
+        start, late_ns = until
+        if start != self.starts or self.is_absent(self._leaves, until):
+            return
+        if self.core.has_left or not self.core.may_leave or self.around.timeline.now >= late_ns:
+            self.crash()
+        else:
+            self.around.timeline.after(LEAVE_LOOK_NS, self._leaves, until)
 
     def pause(self) -> None:
         """Stop the agent process; jobs, spawner and watchdog go on."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An administrator evicts a node of two whose host lives and whose agent is stopped for good: its
-jobs go on elsewhere, the log says who wanted it, and the node comes back."""
+"""A node of two whose host lives: an administrator evicts it while its agent hangs, and it comes
+back; it is stopped in order, and nothing waits for it."""
 
 from __future__ import annotations
 
@@ -114,3 +114,23 @@ def test_a_node_is_evicted_by_an_administrator_and_comes_back(
     later = node.run("true", require=("place=there",))
     assert later.state == "succeeded" and later.decision is not None
     assert later.decision.node == "second"
+
+
+def test_nothing_waits_for_a_node_that_was_stopped_in_order(
+    node: LiveNode, other_host: OtherHost, second: LiveNode
+) -> None:
+    """A job that no other node suits waits until `up` there."""
+    there = ("--state", str(second.state.root))
+    node.stoker("node", "drain", "first")
+    assert other_host.stoker("down", *there).returncode == 0
+    anywhere = node.submit("true")
+    bound = node.submit("true", require=("place=there",))
+    assert {view(node, job).state for job in (anywhere, bound)} == {"pending"}
+    assert "its agent was stopped in order" in node.explained(bound)
+    node.stoker("node", "undrain", "first")
+    ended = node.wait(anywhere)
+    assert (ended.state, ended.attempt) == ("succeeded", 1)
+    assert ended.decision is not None and ended.decision.node == "first"
+    assert view(node, bound).state == "pending"
+    assert other_host.stoker("up", *there).returncode == 0
+    assert node.wait(bound).state == "succeeded"

@@ -93,6 +93,8 @@ class World:
             self.freeze = Freeze(self.freezes, int(self.now_s * 1e9))
             self.now_s += 0.001
             return []
+        if words[0] == "left":
+            return ["yes" if self.node.has_left else "no"]
         if words[0] == "counters":
             return [f"{name} {count}" for name, count in sorted(self.node.counters.items())]
         if words[0] == "phase":
@@ -118,6 +120,8 @@ class World:
                 self.freeze = None
             elif isinstance(effect, steps.SendOutcomes):
                 self.number, self.told = effect.number, effect.outcomes
+            elif isinstance(effect, steps.SayHello):
+                self.report = effect.report
 
     def event(self, what: str, words: list[str]) -> Event | None:  # noqa: PLR0911, PLR0912
         if what in ("command", "lost-command", "forged-command"):
@@ -133,6 +137,10 @@ class World:
             case ["report", name]:
                 self.report = NodeReport(NODE, name, 1, 2000, 1)
                 return steps.Reported(self.report)
+            case ["leave"]:
+                return steps.EndRequested()
+            case ["returned", *keys]:
+                return steps.Returned(tuple(map(key_of, keys)), 4)
             case ["mesh", "up"]:
                 return steps.MeshUp()
             case ["mesh", "down"]:
@@ -238,10 +246,10 @@ class World:
             return steps.SpawnerAttempt(key, decision, self.ended(key, state, []))
         return steps.SpawnerAttempt(key, decision)
 
-    def show(self, effect: Effect) -> str:  # noqa: PLR0911  # one branch per effect
+    def show(self, effect: Effect) -> str:  # noqa: PLR0911, PLR0912  # one branch per effect
         match effect:
             case steps.SayHello(report):
-                return f"hello boot={report.boot_id}"
+                return f"hello boot={report.boot_id}" + (" refuses jobs" if report.drain else "")
             case steps.RequestState(ask):
                 at = ask.position
                 return f"ask at={at.term}/{at.seq} have={names(ask.have)}"
@@ -262,6 +270,8 @@ class World:
                     for o in outcomes
                 )
                 return f"tell #{number}: {told}"
+            case steps.KeepReturned(keys):
+                return f"keep {names(keys)}"
             case steps.Acknowledge(keys):
                 return f"acknowledge {names(keys)}"
             case steps.DropFolder(job):

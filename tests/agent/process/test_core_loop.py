@@ -45,6 +45,17 @@ async def test_events_posted_together_have_one_batch_of_effects_and_a_tick_follo
     assert await batches.get() == [steps.LogNote("NodeTick")]
 
 
+async def test_who_waits_for_the_core_hears_when_it_is_so() -> None:
+    core = Core()
+    loop = CoreLoop(cast(Any, core), cast(Any, Status()), lambda effects: None, pytest.fail)
+    waits = asyncio.ensure_future(loop.until(lambda: len(core.events) > 1))
+    loop.post(steps.MeshUp())
+    await loop.until(lambda: len(core.events) == 1)
+    assert not waits.done()
+    loop.post(steps.MeshDown())
+    await waits
+
+
 async def test_an_effect_that_fails_ends_the_agent() -> None:
     ended = asyncio.Event()
 

@@ -44,10 +44,24 @@ class Parts:
     def keep_schedulers(self, keys: tuple[str, ...]) -> None:
         self.calls.append(("schedulers", *keys))
 
+    def keep_returned(self, keys: tuple[TaskKey, ...]) -> None:
+        self.calls.append(("returned", *(key.job for key in keys)))
+
+    def begin(self, effect: steps.SendOutcomes) -> None:
+        self.calls.append(("outcomes", effect.number))
+
 
 def calls_of(*effects: steps.Effect) -> list[tuple[Any, ...]]:
     parts = cast(Any, Parts())
-    runner = EffectRunner(parts, parts, parts, parts, parts, keep_schedulers=parts.keep_schedulers)
+    runner = EffectRunner(
+        parts,
+        parts,
+        parts,
+        parts,
+        parts,
+        keep_schedulers=parts.keep_schedulers,
+        keep_returned=parts.keep_returned,
+    )
     runner.executor = parts
     runner.carry_out(list(effects))
     calls: list[tuple[Any, ...]] = parts.calls
@@ -81,6 +95,11 @@ def test_a_thaw_names_its_freeze_and_its_lease() -> None:
         ("note", "jobs go on after freeze 3: the log was read past it"),
         ("forget", 7),
     ]
+
+
+def test_what_is_given_back_is_kept_before_anybody_is_told() -> None:
+    kept = steps.KeepReturned((TaskKey(7, 1, 0),))
+    assert calls_of(kept, steps.SendOutcomes(4, ())) == [("returned", 7), ("outcomes", 4)]
 
 
 def test_a_roster_is_kept_behind_the_position_that_states_it() -> None:
