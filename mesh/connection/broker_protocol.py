@@ -32,6 +32,9 @@ from stoker.native.errors import StokerError, Unavailable
 
 PINGS_OPEN_MAX = 2
 """A broker that has left as many of these unanswered counts as lost."""
+BULK_BYTES = 32 * 1024
+"""The bytes at once after which the loop does its other work before it reads on. By itself it reads
+from one connection for up to half a second, while a flood comes there."""
 REPLIES = b"1"
 """The number of the subscription to replies."""
 
@@ -69,7 +72,7 @@ class BrokerProtocol(asyncio.Protocol):
         self._count = 0
         self._open: dict[str, OpenRequest] = {}
         self._frames = Frames()
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
         self._gathered: list[bytes] | None = None
         """The bytes that wait for the end of this turn of the loop; None if it has written none."""
         self._lost = False
@@ -174,10 +177,12 @@ class BrokerProtocol(asyncio.Protocol):
     # --- asyncio.Protocol ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._heard_s, self._pings = self._loop.time(), 0
+        if len(data) >= BULK_BYTES:
+            self._let_others_work()
         try:
             for frame in self._frames.feed(data):
                 self._take(frame)
@@ -188,6 +193,16 @@ class BrokerProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
+
+    def _let_others_work(self) -> None:
+        assert self._transport is not None
+        if self._transport.is_reading():
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._lost and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _take(self, frame: nats_frames.Frame) -> None:
         match frame:

@@ -169,3 +169,38 @@ async def test_a_foreign_broker_that_greets_receives_nothing(server: Server) -> 
         with pytest.raises(OSError, match="belongs to uid 4242, not to uid 0"):
             await broker_session.begin(session, f"nats://127.0.0.1:{port}", None, GUARD_S)
         assert not any(stranger.heard())
+
+
+class Transport(asyncio.Transport):
+    """A transport that says whether it is read from, and that nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = True
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return False
+
+
+async def test_after_much_at_once_the_loop_does_its_other_work_before_it_reads_on(
+    server: Server,
+) -> None:
+    session = broker_session.BrokerSession(lasting.options(server), BrokerConnection())
+    transport = Transport()
+    session.connection_made(transport)
+    message = b"MSG a 7 100\r\n" + b"x" * 100 + b"\r\n"
+    session.data_received(message)
+    assert transport.reading
+    session.data_received(message * 1000)
+    assert not transport.reading
+    await asyncio.sleep(0)
+    assert transport.reading
