@@ -20,6 +20,9 @@ from stoker.mesh.wire import request_signature
 from stoker.native.errors import Busy, Denied, StokerError, Unavailable
 
 CONNECT_S = 2
+AGAIN_S = (0.05, 0.2)
+"""The pauses before a refused key is shown again: a broker that reads its users anew refuses good
+ones for a moment."""
 _NAME: Any = certificate.NAMES[0].encode("ascii")
 """The broker's name in its certificate. `ssl` takes bytes as they are; for a text it would load the
 codec of international names, which costs a command up to 9 million instructions of some 540."""
@@ -48,6 +51,15 @@ class ClientConnection(BrokerProtocol):
 
 async def connect(where: Context) -> ClientConnection:
     """Connect to this node as this user; a StokerError says why that failed."""
+    for pause_s in AGAIN_S:
+        try:
+            return await _connect(where)
+        except Denied:
+            await asyncio.sleep(pause_s)
+    return await _connect(where)
+
+
+async def _connect(where: Context) -> ClientConnection:
     client = ClientConnection(identity.load(where.seed_file))
     place = urlsplit(where.url)
     try:
