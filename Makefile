@@ -60,6 +60,7 @@ soak: setup ## slow rounds against real processes, as root: minutes
 	@$(PY) -m tests.soak.start_bursts
 	@$(PY) -m tests.soak.short_launches
 	@$(PY) -m tests.soak.floods
+	@$(PY) -m tests.soak.node_floods
 	@$(PY) -m tests.soak.arrays
 	@PYTHONPATH=tests $(PY) -m tests.soak.gang_starts
 	@$(PY) -m tests.soak.slow_ranks

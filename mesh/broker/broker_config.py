@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from stoker.mesh.broker import flood_access
 from stoker.mesh.broker.broker_routes import BrokerRoutes
 from stoker.mesh.broker.budgets import Budgets
 from stoker.mesh.broker.spool_bounds import SpoolBounds
@@ -131,7 +132,7 @@ def render(settings: BrokerSettings, keys: BrokerKeys) -> str:
             *(settings.routes.lines() if settings.routes is not None else ()),
             f"system_account: {SYSTEM}",
             "accounts {",
-            f'  {SYSTEM}: {{ exports: [{{ stream: "{_REFUSALS}", accounts: [{CONTROL}] }}] }}',
+            *_system(),
             *_control(keys, settings),
             *(_guests(keys) if keys.guest else ()),
             *(line for user in sorted(keys.users) for line in _user(user, keys, settings.budgets)),
@@ -235,6 +236,13 @@ def _file_bytes(settings: BrokerSettings) -> int:
     return settings.log_max_bytes * LOG_STORE_FACTOR + settings.spool.store_bytes
 
 
+def _system() -> list[str]:
+    """Return the broker's own account, which nobody connects to."""
+    refusals = f'{{ stream: "{_REFUSALS}", accounts: [{CONTROL}] }}'
+    exports = [refusals, *flood_access.exports(CONTROL)]
+    return [f"  {SYSTEM}: {{", *_list("exports", exports), "  }"]
+
+
 def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
     users = _schedulers(keys)
     for node, public in sorted([*keys.agents.items(), *keys.former.items()]):
@@ -273,7 +281,7 @@ def _control(keys: BrokerKeys, settings: BrokerSettings) -> list[str]:
         "    }",
         *_list("users", users),
         *_list("exports", exports),
-        *_list("imports", [_refusals_import()]),
+        *_list("imports", [_refusals_import(), *flood_access.imports(SYSTEM, CONTROL)]),
         "  }",
     ]
 
@@ -409,7 +417,8 @@ def _scheduler_may_publish() -> list[str]:
     api += [f"{PREFIX}.decisions.*", f"{PREFIX}.outcomes.*", f"{PREFIX}.events.>"]
     nodes = [f"{PREFIX}.cmd.*", subjects.EVERY_LEASE_ANSWER, f"{PREFIX}.ask.*.*"]
     replies = ["_R_.>", subjects.EVERY_AGENT_INBOX, f"{subjects.inbox('scheduler')}.>"]
-    return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies]
+    guard = flood_access.scheduler_may_publish()
+    return [subjects.LOG, *api, "$JS.API.INFO", *nodes, *replies, *guard]
 
 
 def _scheduler_may_hear() -> list[str]:
@@ -422,6 +431,7 @@ def _scheduler_may_hear() -> list[str]:
         subjects.EVERY_OBSERVATION,
         subjects.EVERY_LEASE_REQUEST,
         subjects.EVERY_REFUSAL,
+        flood_access.CONNECTED,
         "$SRV.>",
         f"{subjects.inbox('scheduler')}.>",
     ]

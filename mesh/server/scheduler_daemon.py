@@ -41,6 +41,7 @@ from stoker.mesh.replica.replica_settings import ReplicaSettings
 from stoker.mesh.replica.snapshots import SnapshotFolder
 from stoker.mesh.server import boot_record, level_pin, notify, scheduler_options, watts_file
 from stoker.mesh.server.audit_desk import AuditDesk
+from stoker.mesh.server.broker_guard import BrokerGuard
 from stoker.mesh.server.checkpoint_desk import CHECKPOINT_S, CheckpointDesk
 from stoker.mesh.server.critical_tasks import CriticalTasks
 from stoker.mesh.server.departures_file import DeparturesFile
@@ -95,15 +96,15 @@ class SchedulerDaemon:
         self.figures = FiguresFile(self.folder.path, time.time_ns())
         self.genesis = scheduler_options.read_genesis(options.state, self.cluster)
         self.number = member_number(self.identity.public)
-        several = not self.genesis.alone
-        self.held = self._held_entries() if several else None
+        self.held = None if self.genesis.alone else self._held_entries()
         self.replica = self._replica()
         self.tasks = CriticalTasks()
         self.loop = EffectLoop(self.replica, self.tasks)
         policy = request_signature.read(options.state / "config.toml")
         offered = ScoreFolder(options.state)
         self.functions = ScoreRunner(offered)
-        self.service = Service(self.replica, policy, offered.check, self.cluster.homes)
+        homes = self.cluster.homes
+        self.service = Service(self.replica, policy, offered.check, homes)
         self.service.servers = self.cluster.keys
         self.refused = RefusedKeys(options.state / revoked_keys.FILE, self.replica.count)
         self.departures = DeparturesFile(self.folder.path)
@@ -115,7 +116,8 @@ class SchedulerDaemon:
             lambda: self.log.copies,
             spool_bounds.read(options.state / "config.toml"),
         )
-        self.archive = LogArchive(self.folder.path / "archive")
+        archive = self.folder.path / "archive"
+        self.archive = LogArchive(archive)
         self.to_log = BrokerConnection()
         self.log = JetStreamLog(
             BrokerRequests(self.to_log),
@@ -125,7 +127,6 @@ class SchedulerDaemon:
             log_copies(len(self.genesis.schedulers)),
         )
         audit = AuditDesk(self.replica, self.identity.public, self.archive, self.log, self.held)
-        archive = self.folder.path / "archive"
         audit.checkpoints = self.checkpoints = CheckpointDesk(self.replica, self.identity, archive)
         self.proxy = NodeProxy(
             self.replica, self._query_node, self._await_job, self.telemetry.answer, audit.answer
@@ -143,9 +144,9 @@ class SchedulerDaemon:
         )
         self.planned = PlannedStop(self.loop.feed, self.users, self.intake)
         self.nodes = NodeIntake(self.loop.feed, self.replica.count, self._answers)
+        self.guard = BrokerGuard(options.state, self.cluster.node, self.replica.count)
         self._node_requests: HeardSubject | None = None
         self._listening = asyncio.Lock()
-        homes = self.cluster.homes
         self.keepers = LogKeepers(self.log, self.replica, self.cluster.node, homes)
         self.servers = ServerTable(options.state, self.cluster)
         self.leases = LeaseAnswerThread(self.identity, options.state)
@@ -254,6 +255,7 @@ class SchedulerDaemon:
             process_connection.begin(self.to_log, state, "scheduler log", callbacks),
         )
         self.tasks.spawn(self._open_telemetry())
+        self.tasks.spawn(self.guard.run())
         if self.peers is not None:
             others = ConnectionCallbacks(self._on_error, _nothing, _nothing)
             peers = self.peers.connection
@@ -320,7 +322,8 @@ class SchedulerDaemon:
         self.functions.close()
         self.record.record(self.replica)
         await self.users.close()
-        for closing in [each.close() for each in self._own_connections()]:
+        own = [*self._own_connections(), self.guard.connection]
+        for closing in [each.close() for each in own]:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(closing, 1)
         await self.tasks.end()
@@ -525,8 +528,10 @@ class SchedulerDaemon:
         self.replica.counters.update(self.leases.counters)
         self.replica.counters.update(self.telemetry.counters)
         await self.figures.second(self.replica, time.time_ns())
+        now_ns, real_ns = boot_ns(), self.replica.real_ns
+        for row in self.guard.due(now_ns, real_ns):
+            self.telemetry.tell(row, self.replica.state.index)
         if self._answers():
-            now_ns, real_ns = boot_ns(), self.replica.real_ns
             for row in (*self.refused.due(now_ns, real_ns), *self.nodes.due(now_ns, real_ns)):
                 self.telemetry.tell(row, self.replica.state.index)
         self.watch.look()
