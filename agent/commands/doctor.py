@@ -28,14 +28,15 @@ from stoker.agent.state import gossip_files, metrics_config, state_folder
 from stoker.agent.state.state_folder import StateFolder
 from stoker.agent.supervise import (
     broker_port,
+    broker_setup,
     confine,
     leftover_cgroups,
     lock,
     log_rotation,
+    own_users,
     pids,
     start_failure,
     start_options,
-    startup,
     state_check,
     told_status,
 )
@@ -182,7 +183,7 @@ def _tracer(where: StateFolder) -> Iterator[Check]:
 
 
 def _broker(where: StateFolder) -> Iterator[Check]:
-    version = startup.check_broker()
+    version = broker_setup.check_broker()
     yield Check("broker.version", "PASS", f"nats-server {version} at {broker_program()}")
 
 
@@ -205,7 +206,7 @@ def _state(where: StateFolder) -> Iterator[Check]:
     cluster = state_folder.load(where)
     state_check.check_owners(where)
     if cluster.is_first or not cluster.waits:
-        users = None if cluster.joined else startup.load_users(where)
+        users = None if cluster.joined else own_users.load(where)
         state_check.check(where, users, cluster.admin)
     yield Check(
         "state.folder", "PASS", f"{where.root}, format {state_folder.FORMAT}, {cluster.cluster}"

@@ -18,7 +18,7 @@ from stoker.agent.commands import user_credentials
 from stoker.agent.join import key_revocation
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise import broker_setup, own_users, pids
 from stoker.mesh.broker import users
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.users import User, Users
@@ -46,7 +46,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
     cluster = state_folder.load_made_here(where)
     entry = _unix_user(unix_user or name)
     with state_folder.edit_lock(where):
-        table = startup.load_users(where)
+        table = own_users.load(where)
         if name in table:
             raise Refused(f"{name} has a key already", hint=f"`stoker user remove {name}` first")
         with tempfile.TemporaryDirectory(dir=where.keys, prefix=".new-") as folder:
@@ -68,7 +68,7 @@ def add(where: StateFolder, name: str, unix_user: str | None, key_out: Path | No
 def remove(where: StateFolder, name: str) -> bool:
     """Remove a user's access; True if a running broker has dropped their connections."""
     state_folder.load_made_here(where)
-    if name not in startup.load_users(where):
+    if name not in own_users.load(where):
         raise NotFound(f"no user {name!r}", hint="`stoker user list` names them")
     holder = key_revocation.holder(where, name, "user")
     return key_revocation.revoke(where, holder, "the user was removed", int(time.time()))
@@ -80,7 +80,7 @@ def listed(where: StateFolder) -> list[dict[str, object]]:
     state_folder.load_made_here(where)
     return [
         {"name": name, "unix_user": users.describe(row), "admin": row.admin, "key": row.public_key}
-        for name, row in sorted(startup.load_users(where).items())
+        for name, row in sorted(own_users.load(where).items())
     ]
 
 
@@ -125,9 +125,9 @@ def _write_out(target: Path, entry: pwd.struct_passwd, seed: bytes) -> Path:
 
 
 def _change(where: StateFolder, cluster: ClusterFile, table: Users) -> None:
-    startup.broker_text(where, cluster, table)  # raises before anything is changed
+    broker_setup.text(where, cluster, table)  # raises before anything is changed
     users.save(where.users, table)
-    startup.write_broker_config(where, cluster, table)
+    broker_setup.write_config(where, cluster, table)
 
 
 def _reload(where: StateFolder) -> bool:

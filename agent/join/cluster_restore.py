@@ -16,7 +16,7 @@ import msgspec
 from stoker.agent.join import newcomer
 from stoker.agent.state import node_name, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import other_nodes, startup
+from stoker.agent.supervise import other_nodes, own_folder, own_users
 from stoker.mesh.broker import revoked_keys, users
 from stoker.mesh.broker.users import Users
 from stoker.mesh.connection.context import broker_url
@@ -49,7 +49,7 @@ def restore(where: StateFolder, backup: Backup, name: str = "") -> ClusterFile:
         for file, data in sorted(backup.files.items()):
             if file != backup_file.USERS:
                 durable_file.replace(made.root / file, data)
-        cluster = startup.load_or_create(made, name)
+        cluster = own_folder.load_or_create(made, name)
         _take_users(made, backup)
         _begin_behind(made, cluster, backup.state, backup.made_ns)
         time.sleep(max(0.0, silent_s + LEASE_OVER_S - time.monotonic()))
@@ -85,7 +85,7 @@ def _take_users(made: StateFolder, backup: Backup) -> None:
 
     A key that was revoked since it got into the table stays out of it.
     """
-    own, revoked = startup.load_users(made), revoked_keys.load(made.revoked)
+    own, revoked = own_users.load(made), revoked_keys.load(made.revoked)
     try:
         former: Users = sealed_json.decode(backup.files[backup_file.USERS], Users)
     except msgspec.MsgspecError as error:
@@ -108,7 +108,7 @@ def _with_own_keys(own: Users, former: Users) -> Users:
 
 def _begin_behind(made: StateFolder, cluster: ClusterFile, state: Snapshot, backup_ns: int) -> None:
     """Have the log begin behind the state of the backup, by the genesis that names it."""
-    accounts = users.accounts(startup.load_users(made))
+    accounts = users.accounts(own_users.load(made))
     begins_as = state.config.limits, accounts, state.config.level
     plain = new_cluster.founding(cluster.cluster, cluster.scheduler_public_key, *begins_as)
     begins: Genesis = msgspec.structs.replace(plain, origin=origin.of(state, backup_ns))

@@ -13,7 +13,7 @@ import msgspec
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.joins import Joins
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import broker_setup, own_users
 from stoker.mesh.broker import revoked_keys, users
 from stoker.mesh.broker.users import Users
 from stoker.mesh.identity import sealed_json
@@ -39,7 +39,7 @@ def found(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     from stoker.mesh.server import level_pin
 
     servers = (*cluster.servers, *joins.servers(joins.load(where.joins)))
-    table = _with_admins(startup.load_users(where), servers)
+    table = _with_admins(own_users.load(where), servers)
     settings = where.root / "config.toml"
     limits, level = cluster_limits.read(settings), level_pin.read(settings).newest
     keys, begins = [each.scheduler for each in servers], None
@@ -88,7 +88,7 @@ def tables(where: StateFolder, cluster: ClusterFile) -> ServerTables:
     if cluster.may_grow:
         wanted = GROWS_TO
         servers = (*servers, *entering(where, cluster))[:GROWS_TO]
-        table = sealed_json.encode(_with_admins(startup.load_users(where), servers))
+        table = sealed_json.encode(_with_admins(own_users.load(where), servers))
     return ServerTables(
         servers=servers,
         wanted=wanted,
@@ -165,6 +165,6 @@ def complete(
         schedulers=tuple(each.scheduler for each in servers),
         brokers=tuple(each.url for each in servers if each.node != cluster.node),
     )
-    startup.write_broker_config(where, made, startup.load_users(where))
+    broker_setup.write_config(where, made, own_users.load(where))
     state_folder.write_cluster(where, made)
     return made

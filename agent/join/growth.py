@@ -17,7 +17,7 @@ from stoker.agent.join import cluster_restore, foundation
 from stoker.agent.join.foundation import GROWS_TO, entering
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import GUEST, ClusterFile, StateFolder
-from stoker.agent.supervise import broker_port, server_setup, startup
+from stoker.agent.supervise import broker_port, broker_setup, own_users, server_setup
 from stoker.mesh.broker import users
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.log import kept_log
@@ -94,12 +94,12 @@ def be_alone_again(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     if not kept_log.take_back(where.nats):
         return cluster
     owners = {admin_of(each.node) for each in cluster.servers[1:]}
-    table = {name: row for name, row in startup.load_users(where).items() if name not in owners}
+    table = {name: row for name, row in own_users.load(where).items() if name not in owners}
     users.save(where.users, table)
     made = msgspec.structs.replace(
         cluster, servers=cluster.servers[:1], wanted=1, schedulers=(), brokers=()
     )
-    startup.write_broker_config(where, made, table)
+    broker_setup.write_config(where, made, table)
     state_folder.write_cluster(where, made)
     return made
 
@@ -130,7 +130,7 @@ def is_due(where: StateFolder, cluster: ClusterFile) -> bool:
 def grow(where: StateFolder, cluster: ClusterFile) -> ClusterFile:
     """Take the servers in that have joined; return the record. It is repeated if interrupted."""
     new = entering(where, cluster)
-    table = startup.load_users(where)
+    table = own_users.load(where)
     rows = {
         admin_of(each.node): msgspec.structs.replace(table[ADMIN], public_key=each.admin)
         for each in new

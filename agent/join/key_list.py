@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import own_users
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.identity import identity
 
@@ -70,7 +70,7 @@ def _in_force(where: StateFolder, seen: Mapping[str, int]) -> Iterator[KeyRow]:
         yield _row(each.node, REGISTRAR, each.registrar)
     for public in cluster.scheduler_keys:
         yield _row("scheduler", "scheduler", public)
-    for name, user in startup.load_users(where).items():
+    for name, user in own_users.load(where).items():
         yield _row(name, "user", user.public_key)
 
 

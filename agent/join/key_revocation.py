@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stoker.agent.join import growth, mesh_keys
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise import broker_setup, own_users, pids
 from stoker.mesh.broker import broker_reload, revoked_keys, users
 from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.broker.revoked_keys import KeyKind, RevokedKey
@@ -139,7 +139,7 @@ def _holders(where: StateFolder) -> list[Holder]:
 
 
 def _users(where: StateFolder) -> users.Users:
-    return startup.load_users(where)
+    return own_users.load(where)
 
 
 @state_folder.disk_errors()
@@ -179,7 +179,7 @@ def _take_back(where: StateFolder, holder: Holder, why: RevokedKey) -> None:
 
 def _tell(where: StateFolder, cluster: ClusterFile) -> bool:
     """Have the broker take the keys that are left; False if none runs."""
-    startup.write_broker_config(where, cluster, _users(where))
+    broker_setup.write_config(where, cluster, _users(where))
     running = pids.find(where).get(BROKER)
     if running is None:
         return False

@@ -19,7 +19,7 @@ from stoker.agent.link import member_list
 from stoker.agent.link.member_list import MeshMember
 from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import lock, startup
+from stoker.agent.supervise import broker_setup, lock
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.gossip import gossip_access
 from stoker.mesh.gossip.gossip_access import KEYS_MAX, GossipAccess
@@ -112,7 +112,7 @@ def _write(where: StateFolder, change: KeyChange) -> None:
 def hosts(where: StateFolder, cluster: ClusterFile) -> set[str]:
     """Return the names of the hosts that are part of the cluster and may have its gossip keys."""
     revoked = revoked_keys.load(where.revoked)
-    nodes = {name: row.public_key for name, row in startup.joined_nodes(where).items()}
+    nodes = {name: row.public_key for name, row in broker_setup.joined_nodes(where).items()}
     nodes |= {each.node: each.agent for each in cluster.servers}
     return {cluster.node, *(name for name, key in nodes.items() if key not in revoked)}
 

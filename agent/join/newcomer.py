@@ -21,7 +21,7 @@ import nats.errors
 
 from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import AGENT, ClusterFile, StateFolder
-from stoker.agent.supervise import broker_port, server_setup, startup
+from stoker.agent.supervise import broker_port, own_folder, server_setup
 from stoker.mesh.broker.broker_config import GUEST_INBOX
 from stoker.mesh.connection.context import broker_url
 from stoker.mesh.gossip import gossip_access
@@ -59,7 +59,7 @@ def join(where: StateFolder, token: JoinToken, name: str = "", address: str = ""
     with beside(where) as made:
         own = identity.create(made.key(AGENT))
         durable_file.replace(made.keys / PINS, pinned)
-        named = name or startup.node_name()
+        named = name or own_folder.node_name()
         server = _server(made, named, address or from_here) if token.server else None
         request = JoinRequest(
             join_messages.FORMAT,
@@ -91,7 +91,7 @@ def _server(made: StateFolder, name: str, address: str) -> ClusterServer:
     """Make the keys and certificates of a server, and return it as the others shall know it."""
     if not broker_port.is_free(0, address):
         raise BadRequest(f"this host has no address {address}", hint="`ip address` lists them")
-    startup.make_certificate(made)
+    own_folder.make_certificate(made)
     server_setup.make_route_certificate(made, address)
     port = broker_port.choose(made.instance, address)
     route_port = broker_port.choose(made.instance, address, beside=port)

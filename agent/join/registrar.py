@@ -27,7 +27,7 @@ from stoker.agent.join.door import Admission, InUse, TurnedAway
 from stoker.agent.join.mesh_keys import KeyProgress
 from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import GUEST, REGISTRAR, ClusterFile, StateFolder
-from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise import broker_setup, own_users, pids
 from stoker.agent.supervise.supervisor import FOUNDED
 from stoker.mesh.broker import broker_reload, revoked_keys
 from stoker.mesh.broker.broker_program import BROKER
@@ -100,7 +100,7 @@ class Registrar:
         where = self._where
         with state_folder.edit_lock(where):
             self._read_again()
-            startup.write_broker_config(where, self._cluster, startup.load_users(where))
+            broker_setup.write_config(where, self._cluster, own_users.load(where))
         broker = pids.recorded(where).get(BROKER)
         if broker is not None:
             pids.send(broker, signal.SIGHUP)
@@ -237,7 +237,7 @@ class Registrar:
         where = self._where
         others = (*state_folder.IDENTITIES, REGISTRAR, GUEST)
         own = {identity.load(where.key(name)).public for name in others}
-        users = {user.public_key for user in startup.load_users(where).values()}
+        users = {user.public_key for user in own_users.load(where).values()}
         revoked = revoked_keys.load(where.revoked)
         servers = (*self._cluster.servers, *foundation.entering(where, self._cluster))
         keys = {key for each in servers for key in each.keys}

@@ -25,7 +25,7 @@ from nats.aio.client import Client
 from stoker.agent.join import foundation
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import REGISTRAR, StateFolder
-from stoker.agent.supervise import pids, startup
+from stoker.agent.supervise import broker_setup, own_users, pids
 from stoker.agent.supervise.supervisor import FOUNDED
 from stoker.mesh.broker import broker_reload
 from stoker.mesh.broker.broker_program import BROKER
@@ -111,7 +111,7 @@ class TableCopier:
         with state_folder.edit_lock(where):
             self._cluster = foundation.take(where, self._cluster, found)
             if not self._cluster.waits:
-                startup.write_broker_config(where, self._cluster, startup.load_users(where))
+                broker_setup.write_config(where, self._cluster, own_users.load(where))
         if self._cluster.waits:
             _log.info("servers are missing", here=len(found.servers), wanted=found.wanted)
         elif waited:

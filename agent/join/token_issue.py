@@ -12,7 +12,7 @@ import secrets
 from stoker.agent.join import growth
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import startup, target_node
+from stoker.agent.supervise import own_folder, target_node
 from stoker.mesh.identity import certificate, identity
 from stoker.mesh.identity.identity import RAW_BYTES
 from stoker.mesh.identity.join_token import JoinToken
@@ -35,7 +35,7 @@ def issue(where: StateFolder, life_s: int, now_s: int, *, server: bool = False) 
             hint="`stoker cluster init --address ADDR` lets them, while the node does not run",
         )
     with state_folder.edit_lock(where):
-        startup.make_door(where)
+        own_folder.make_door(where)
         if server:
             _make_room(where, cluster)
         token = JoinToken(

@@ -14,7 +14,14 @@ import msgspec
 
 from stoker.agent.state import joins, node_name, state_folder
 from stoker.agent.state.state_folder import GUEST, ClusterFile, StateFolder
-from stoker.agent.supervise import broker_port, lock, pids, server_setup, startup, target_node
+from stoker.agent.supervise import (
+    broker_port,
+    lock,
+    own_folder,
+    pids,
+    server_setup,
+    target_node,
+)
 from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.log import log_record
@@ -44,7 +51,7 @@ def init(
                 f"a node runs in {where.root}: its address is changed while it does not",
                 hint=f"`{target_node.call(where, 'down')}` first, which ends its jobs",
             )
-        before = startup.load_or_create(where, name)
+        before = own_folder.load_or_create(where, name)
         if before.joined:
             raise Refused(f"node {before.node} joined the cluster at {before.url}: no broker here")
         wanted = servers or before.wanted
@@ -55,7 +62,7 @@ def init(
             before, address=checked, port=_port(where, before, checked or LOOPBACK, port)
         )
         if made.takes_hosts:
-            startup.make_door(where)
+            own_folder.make_door(where)
         made = _with_servers(where, made, wanted)
         if wanted == 1:
             _let_grow(where)

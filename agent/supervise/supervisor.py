@@ -36,12 +36,12 @@ from stoker.agent.state.state_folder import (
 )
 from stoker.agent.supervise import (
     broker_port,
+    broker_setup,
     confine,
     lock,
     log_rotation,
     pids,
     serf_setup,
-    startup,
 )
 from stoker.agent.supervise.process_table import Program, environment, programs
 from stoker.agent.supervise.processes import (
@@ -323,7 +323,7 @@ class Supervisor:
             return
         if broker_port.is_free(port):
             return
-        self.cluster = startup.move_broker(self.state, self.cluster)
+        self.cluster = broker_setup.move_broker(self.state, self.cluster)
         held = f"port {port} was taken by {broker_port.holder(port)}"
         self._log(BROKER, f"{held}: the broker moves to {self.cluster.port}")
 

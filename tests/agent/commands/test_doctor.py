@@ -20,7 +20,7 @@ from stoker.agent.link import member_list
 from stoker.agent.link.member_list import MeshMember
 from stoker.agent.state import gossip_files, state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, lock, pids, startup
+from stoker.agent.supervise import broker_address, lock, own_folder, pids
 from stoker.mesh.wire import scheduler_figures
 from stoker.mesh.wire.scheduler_figures import OUT_OF_ROSTER, SchedulerFigures
 
@@ -93,7 +93,7 @@ def test_the_scheduler_beside_it_says_what_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     folder = where.root / "scheduler"
     folder.mkdir(exist_ok=True)
     monkeypatch.setattr(pids, "find", lambda where: {"scheduler": pids.identify(os.getpid())})
@@ -113,7 +113,7 @@ def test_a_scheduler_that_does_not_run_is_told_with_the_last_line_of_its_log(
     where: StateFolder,
 ) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     (where.log / "scheduler.log").write_text('{"event": "halted", "level": "critical"}\n')
     held = lock.take(where)
     assert held is not None
@@ -145,7 +145,7 @@ def test_an_agent_that_is_not_heard_is_told_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     lines = [{"process": "agent", "event": told}, {"process": "serf", "event": "ok"}]
     (where.log / "supervisor.log").write_text("\n".join(map(json.dumps, lines)))
     (where.log / "agent.log").write_text(json.dumps({"event": "broker", "error": broker}))
@@ -165,7 +165,7 @@ def test_a_host_that_joined_needs_no_key_of_a_user(
     where: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     for key in where.keys.glob("user-*"):
         key.unlink()
     monkeypatch.setattr(state_folder, "has_joined", lambda where: True)
@@ -180,7 +180,7 @@ def test_a_host_that_joined_needs_no_key_of_a_user(
 
 def test_a_corrupt_state_folder_is_a_failure(where: StateFolder) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     assert find(report(where), "state.folder").status == "PASS"
     where.key("agent").unlink()
     found = find(report(where), "state.folder")

@@ -20,7 +20,7 @@ from stoker.agent.commands import node_commands
 from stoker.agent.commands.node_commands import parse_size
 from stoker.agent.state import gossip_files, node_labels, state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_port, lock, process_table, startup
+from stoker.agent.supervise import broker_port, lock, own_folder, own_users, process_table, startup
 from stoker.mesh.identity import identity
 
 STOKER = Path(sys.executable).with_name("stoker")
@@ -46,7 +46,7 @@ def where(folder: Path) -> Iterator[StateFolder]:
     """A complete state folder of a node that does not run."""
     made = state_folder.locate(folder)
     state_folder.prepare(made)
-    startup.load_or_create(made)
+    own_folder.load_or_create(made)
     yield made
     assert not made.run.exists()
     assert not made.shm.exists()
@@ -281,12 +281,12 @@ def test_roots_jobs_never_run_as_root_by_themselves(
     monkeypatch.setenv("SUDO_USER", sudo_user)
     where = state_folder.locate(folder)
     state_folder.prepare(where)
-    startup.load_or_create(where)
-    table = startup.load_users(where)
+    own_folder.load_or_create(where)
+    table = own_users.load(where)
     assert {row.unix_user for row in table.values()} == {expected}
-    table = startup.map_caller(where, "root")
+    table = own_users.map_caller(where, "root")
     assert table["root"].unix_user == "root"
-    assert startup.load_or_create(where) and startup.load_users(where) == table
+    assert own_folder.load_or_create(where) and own_users.load(where) == table
 
 
 # --- down -----------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_key_into_a_file(where: StateFolder, tmp_path: Path) -> None:
     assert out.stat().st_mode & 0o777 == 0o600
     assert out.owner() == "daemon"
     public = identity.Identity(out.read_bytes().strip()).public
-    assert startup.load_users(where)["bot"].public_key == public
+    assert own_users.load(where)["bot"].public_key == public
     assert public in (where.nats / "nats-server.conf").read_text()
     assert out.read_bytes().strip() not in b"".join(contents(where.root).values())
     again = stoker("user", "add", *words)
@@ -332,7 +332,7 @@ def test_a_key_into_a_file(where: StateFolder, tmp_path: Path) -> None:
 
     assert stoker("user", "remove", "bot", "--state", str(where.root)).returncode == 0
     assert public not in (where.nats / "nats-server.conf").read_text()
-    assert "bot" not in startup.load_users(where)
+    assert "bot" not in own_users.load(where)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_a_key_is_not_written_over_a_file(where: StateFolder, tmp_path: Path) ->
     done = stoker("user", "add", *words)
     assert done.returncode == 2
     assert out.read_text() == "mine"
-    assert "bot" not in startup.load_users(where)
+    assert "bot" not in own_users.load(where)
 
 
 def test_other_users_need_a_node_of_root(where: StateFolder) -> None:

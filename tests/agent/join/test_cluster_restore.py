@@ -11,7 +11,7 @@ import pytest
 from stoker.agent.join import cluster_restore, foundation
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, startup
+from stoker.agent.supervise import broker_address, own_folder
 from stoker.mesh.broker import revoked_keys, users
 from stoker.mesh.broker.revoked_keys import RevokedKey
 from stoker.mesh.broker.users import User
@@ -67,7 +67,7 @@ def test_the_folder_is_a_complete_one_of_another_cluster(
     backup: Backup, where: StateFolder
 ) -> None:
     made = cluster_restore.restore(where, backup, "again")
-    assert made == startup.load_or_create(where) and made.node == "again"
+    assert made == own_folder.load_or_create(where) and made.node == "again"
     state = backup.state
     assert made.cluster != state.cluster and made.is_first and not made.several
     begins = state_folder.read_json(where.genesis, Genesis)

@@ -16,7 +16,13 @@ from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.gossip_files import SERF
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, process_table, startup
+from stoker.agent.supervise import (
+    broker_address,
+    broker_setup,
+    own_folder,
+    own_users,
+    process_table,
+)
 from stoker.mesh.broker import users
 from stoker.mesh.identity import identity, sealed_json
 from stoker.mesh.identity.join_token import JoinToken
@@ -85,9 +91,9 @@ def test_until_all_are_there_servers_wait(founders: Founders) -> None:
     assert names(second.where) == ["copier"]
     waiting = state_folder.load(second.where)
     assert foundation.take(second.where, waiting, founders.tables()) == waiting
-    assert startup.load_or_create(second.where) == waiting
-    text = startup.broker_text(
-        founders.where, state_folder.load(founders.where), startup.load_users(founders.where)
+    assert own_folder.load_or_create(second.where) == waiting
+    text = broker_setup.text(
+        founders.where, state_folder.load(founders.where), own_users.load(founders.where)
     )
     assert second.record.registrar.encode() in text and b"cluster {" not in text
 
@@ -105,15 +111,15 @@ def test_the_last_one_founds_the_cluster_and_all_have_the_same(founders: Founder
     assert [each.public_key for each in genesis.schedulers] == keys
     assert {"admin", "admin-second", "admin-third"} <= genesis.accounts.keys()
     for where in folders:
-        cluster = startup.load_or_create(where)
+        cluster = own_folder.load_or_create(where)
         assert cluster.scheduler_keys == tuple(keys) and len(cluster.brokers) == 2
-        text = startup.broker_text(where, cluster, startup.load_users(where)).decode()
+        text = broker_setup.text(where, cluster, own_users.load(where)).decode()
         assert text.count("nats-route://") == 3 and f'listen: "{cluster.own_server.route}"' in text
         for name in ("first", "second", "third"):
             assert f'"stoker.v1.node.{name}.hello"' in text
         assert len(set(names(where)) - {SERF}) == 6
     accounts = [
-        startup.broker_text(where, state_folder.load(where), startup.load_users(where))
+        broker_setup.text(where, state_folder.load(where), own_users.load(where))
         .decode()
         .partition("accounts {")[2]
         for where in folders
@@ -155,17 +161,17 @@ def test_later_changes_reach_the_others_and_tokens_do_not(founders: Founders) ->
     foundation.take(second.where, state_folder.load(second.where), founders.tables())
     cluster = state_folder.load(second.where)
     founders.token(server=False)
-    table = startup.load_users(founders.where)
+    table = own_users.load(founders.where)
     far = identity.of_raw(b"f" * 32).public
     users.save(founders.where.users, {**table, "far": users.User(public_key=far)})
     assert foundation.take(second.where, cluster, founders.tables()) == cluster
-    assert startup.load_users(second.where)["far"].public_key == far
+    assert own_users.load(second.where)["far"].public_key == far
     assert joins.load(second.where.joins).tokens == {}
     holder = key_revocation.holder(founders.where, "far", "user")
     key_revocation.revoke(founders.where, holder, "gone", NOW)
     foundation.take(second.where, cluster, founders.tables())
-    assert far.encode() not in startup.broker_text(
-        second.where, cluster, startup.load_users(second.where)
+    assert far.encode() not in broker_setup.text(
+        second.where, cluster, own_users.load(second.where)
     )
 
 

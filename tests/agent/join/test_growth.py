@@ -16,7 +16,7 @@ from stoker.agent.join import registrar as registrar_module
 from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import own_folder, own_users
 from stoker.mesh.broker import users
 from stoker.mesh.identity import sealed_json
 from stoker.mesh.log import kept_log
@@ -68,7 +68,7 @@ def test_a_fourth_server_is_in_the_tables_of_all(founders: Founders) -> None:
         copy(founders, host)
     folders = [founders.where, *(host.where for host in founders.joined)]
     for where in folders:
-        cluster = startup.load_or_create(where)
+        cluster = own_folder.load_or_create(where)
         assert servers(where) == [*NAMES, "fourth"] and not cluster.waits
         assert cluster.scheduler_keys[3] == fourth.record.scheduler
         assert broker_text(where).count("nats-route://") == 4
@@ -76,15 +76,15 @@ def test_a_fourth_server_is_in_the_tables_of_all(founders: Founders) -> None:
     for path in ("users.json", "keys/brokers.crt", "keys/routes.crt"):
         assert len({(where.root / path).read_bytes() for where in folders}) == 1, path
     accounts = {broker_text(where).partition("accounts {")[2] for where in folders}
-    assert len(accounts) == 1 and "admin-fourth" in startup.load_users(fourth.where)
+    assert len(accounts) == 1 and "admin-fourth" in own_users.load(fourth.where)
 
 
 def test_what_an_operator_changed_of_users_stays(founders: Founders) -> None:
-    table = startup.load_users(founders.where)
+    table = own_users.load(founders.where)
     moved = msgspec.structs.replace(table["admin-second"], unix_user="daemon", uid=None, gid=None)
     users.save(founders.where.users, {**table, "admin-second": moved})
     grown(founders)
-    after = startup.load_users(founders.where)
+    after = own_users.load(founders.where)
     assert after["admin-second"] == moved
     assert after["admin-fourth"].unix_user == table[ADMIN].unix_user
 
@@ -135,7 +135,7 @@ def test_a_server_that_does_not_count_gives_its_place_back(founders: Founders) -
         text = broker_text(where)
         assert not any(key in text for key in fourth.record.keys)
         assert fourth.record.route not in text
-        assert "admin-fourth" not in startup.load_users(where)
+        assert "admin-fourth" not in own_users.load(where)
     founders.registrar.grow_if_due()
     assert servers(founders.where) == list(NAMES), "nobody takes it in again"
     assert grown(founders, "fifth", 5).record.address == fourth.record.address
@@ -246,15 +246,15 @@ def test_a_first_server_without_a_log_is_an_only_one_again_for_a_while(
     only: Founders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = only.where
-    before = startup.load_users(where).keys()
+    before = own_users.load(where).keys()
     again = has_grown(only, monkeypatch)
     (where.nats / kept_log.NAME).mkdir()
     assert not again.found_if_due(), "the brokers have a minute to find each other"
     monkeypatch.setattr(registrar_module, "BACK_S", 0.0)
     assert again.found_if_due(), "its processes begin again"
-    cluster = startup.load_or_create(where)
+    cluster = own_folder.load_or_create(where)
     assert cluster.may_grow and servers(where) == ["first"] and not cluster.brokers
-    assert startup.load_users(where).keys() == before
+    assert own_users.load(where).keys() == before
     assert "nats-route://" not in broker_text(where)
     assert len(growth.entering(where, cluster)) == 2, "those that joined stay joined"
     only.registrar = Registrar(where, cluster)

@@ -13,7 +13,7 @@ from stoker.agent.commands import doctor, user_accounts
 from stoker.agent.join import token_issue
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import broker_address, startup
+from stoker.agent.supervise import broker_address, broker_setup, own_folder, startup
 from stoker.agent.supervise.start_options import StartOptions
 from stoker.mesh.connection.context import LOOPBACK
 from stoker.mesh.identity import identity
@@ -45,7 +45,7 @@ def names(where: StateFolder) -> set[str]:
 
 def test_a_start_makes_no_keys_users_or_configuration(where: StateFolder) -> None:
     before = names(where)
-    cluster = startup.load_or_create(where)
+    cluster = own_folder.load_or_create(where)
     assert (cluster.node, cluster.url) == ("second", URL)
     assert not cluster.takes_hosts
     assert cluster.scheduler_keys == (identity.of_raw(b"s" * 32).public,)
@@ -56,13 +56,13 @@ def test_a_start_makes_no_keys_users_or_configuration(where: StateFolder) -> Non
 def test_a_lost_file_is_named(where: StateFolder, lost: str) -> None:
     (where.root / lost).unlink()
     with pytest.raises((Corrupt, state_folder.NotFound), match=lost.rpartition("/")[2]):
-        startup.load_or_create(where)
+        own_folder.load_or_create(where)
 
 
 def test_a_lost_folder_is_named(where: StateFolder) -> None:
     shutil.rmtree(where.agent)
     with pytest.raises(Corrupt, match="agent is missing"):
-        startup.load_or_create(where)
+        own_folder.load_or_create(where)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_a_node_that_took_users_of_other_hosts_alone_gets_what_joins_need(tmp_pa
     made.cluster.write_bytes(msgspec.json.encode(raw))
     for path in (made.joins, made.key("guest"), made.key("registrar")):
         path.unlink()
-    assert startup.load_or_create(made).takes_hosts
-    assert startup.joined_nodes(made) == {}
+    assert own_folder.load_or_create(made).takes_hosts
+    assert broker_setup.joined_nodes(made) == {}
     assert made.key("registrar").exists()

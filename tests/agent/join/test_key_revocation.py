@@ -15,7 +15,7 @@ from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import joins, state_folder
 from stoker.agent.state.joins import IssuedToken, JoinedNode
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, startup
+from stoker.agent.supervise import broker_address, broker_setup, own_users
 from stoker.mesh.broker import revoked_keys, users
 from stoker.mesh.broker.users import User
 from stoker.mesh.identity import identity, sealed_json
@@ -36,14 +36,14 @@ def where() -> Iterator[StateFolder]:
         known = joins.load(made.joins)
         known = joins.Joins({**known.tokens, TOKEN: IssuedToken(10**10)}, known.nodes)
         joins.save(made.joins, joins.with_node(known, "second", JoinedNode(AGENT, TOKEN, 100)))
-        table = startup.load_users(made)
+        table = own_users.load(made)
         users.save(made.users, {**table, "alice": User(public_key=ALICE, uid=1000, gid=1000)})
         yield made
 
 
 def broker_text(where: StateFolder) -> str:
-    table = startup.load_users(where)
-    return startup.broker_text(where, state_folder.load(where), table).decode()
+    table = own_users.load(where)
+    return broker_setup.text(where, state_folder.load(where), table).decode()
 
 
 def departed(where: StateFolder, *rows: DepartedNode) -> None:
@@ -78,8 +78,8 @@ def test_a_node_that_changes_its_key_loses_both(where: StateFolder) -> None:
 
 def test_a_user_loses_the_key_and_may_get_another(where: StateFolder) -> None:
     key_revocation.revoke(where, key_revocation.holder(where, "alice"), "left", 200)
-    assert "alice" not in startup.load_users(where)
-    table = startup.load_users(where)
+    assert "alice" not in own_users.load(where)
+    table = own_users.load(where)
     users.save(where.users, {**table, "alice": User(public_key=OTHER, uid=1000, gid=1000)})
     assert OTHER in broker_text(where) and ALICE not in broker_text(where)
 
@@ -99,7 +99,7 @@ def test_who_cannot_be_named_is_refused(where: StateFolder) -> None:
     for name, error in (("nobody", NotFound), ("first", BadRequest), ("admin", BadRequest)):
         with pytest.raises(error):
             key_revocation.holder(where, name)
-    table = startup.load_users(where)
+    table = own_users.load(where)
     users.save(where.users, {**table, "second": User(public_key=OTHER, uid=1, gid=1)})
     with pytest.raises(Refused, match="a node and a user are called second") as refused:
         key_revocation.holder(where, "second")

@@ -23,7 +23,7 @@ import pytest
 from stoker.agent.join import newcomer, token_issue
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, pids, startup
+from stoker.agent.supervise import broker_address, broker_setup, own_users, pids
 from stoker.mesh.broker.broker_config import GUEST_INBOX
 from stoker.mesh.broker.broker_program import BROKER, broker_program
 from stoker.mesh.identity import certificate, identity
@@ -42,7 +42,7 @@ class Cluster:
     def __init__(self, where: StateFolder) -> None:
         self.where = where
         self.record = broker_address.init(where, HERE, None, "first")
-        startup.write_broker_config(where, self.record, startup.load_users(where))
+        broker_setup.write_config(where, self.record, own_users.load(where))
         state_folder.prepare_run(where)
         conf = where.nats / "nats-server.conf"
         self.processes = {BROKER: self._start(broker_program(), "-c", conf)}

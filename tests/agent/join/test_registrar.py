@@ -14,7 +14,7 @@ from stoker.agent.join import key_revocation, token_issue
 from stoker.agent.join.registrar import Registrar, RegistrarDaemon
 from stoker.agent.state import gossip_files, joins, state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, startup
+from stoker.agent.supervise import broker_address, broker_setup, own_users
 from stoker.mesh.broker import revoked_keys
 from stoker.mesh.gossip import gossip_access
 from stoker.mesh.gossip.gossip_access import GossipAccess
@@ -159,7 +159,7 @@ def test_a_lost_record_takes_no_used_token_again(
     where.joins.unlink()
     assert "cannot take nodes now" in answer(registrar, sealed(token, OTHER)).refused
     with pytest.raises(Corrupt, match=r"joins\.json is missing"):
-        startup.broker_text(where, state_folder.load(where), startup.load_users(where))
+        broker_setup.text(where, state_folder.load(where), own_users.load(where))
 
 
 def test_a_node_changes_its_key_and_both_count_until_it_uses_the_new_one(

@@ -10,7 +10,7 @@ import pytest
 from stoker.agent.state import retirement, state_folder
 from stoker.agent.state.retirement import Retirement
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import own_folder, startup
 from stoker.agent.supervise.start_options import StartOptions
 from stoker.native.errors import Corrupt, Refused
 
@@ -20,7 +20,7 @@ FOUND = Retirement(1_700_000_000_000_000_000, "/mnt/kept", 41)
 @pytest.fixture
 def where(tmp_path: Path) -> StateFolder:
     made = state_folder.locate(tmp_path / "state")
-    startup.load_or_create(_prepared(made), "only")
+    own_folder.load_or_create(_prepared(made), "only")
     return made
 
 

@@ -17,7 +17,7 @@ from spawned import OWNER
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import startup, teardown
+from stoker.agent.supervise import own_folder, teardown
 from stoker.mesh.connection import context
 from stoker.native.errors import Corrupt, Refused, StokerError
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> StateFolder:
     """A complete state folder, as the first `stoker up` makes it."""
     where = state_folder.locate(tmp_path / "state")
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     return where
 
 
@@ -58,7 +58,7 @@ def test_what_the_first_start_leaves(folder: StateFolder) -> None:
 def test_a_second_start_changes_no_identity(folder: StateFolder) -> None:
     before = contents(folder.root)
     state_folder.prepare(folder)
-    startup.load_or_create(folder)
+    own_folder.load_or_create(folder)
     assert contents(folder.root) == before
 
 
@@ -70,7 +70,7 @@ def test_a_first_start_that_was_cut_off_is_completed(folder: StateFolder, made: 
         path.unlink()
     before = contents(folder.root)
     state_folder.prepare(folder)
-    startup.load_or_create(folder)
+    own_folder.load_or_create(folder)
     after = contents(folder.root)
     assert {name: after[name] for name in before} == before
     assert state_folder.exists(folder)
@@ -81,7 +81,7 @@ def test_a_first_start_is_not_completed_over_a_loss(folder: StateFolder) -> None
         path.unlink()
     before = contents(folder.root)
     with pytest.raises(Corrupt, match=r"users\.json is missing"):
-        startup.load_or_create(folder)
+        own_folder.load_or_create(folder)
     assert contents(folder.root) == before
 
 
@@ -136,7 +136,7 @@ def test_a_corrupt_folder_is_named_and_left_alone(folder: StateFolder, name: str
     before = contents(folder.root)
     with pytest.raises(Corrupt) as caught:
         state_folder.load(folder)
-        startup.load_or_create(folder)
+        own_folder.load_or_create(folder)
     assert caught.value.exit_code == 3
     assert str(folder.root) in caught.value.message
     assert "\n" not in str(caught.value)

@@ -16,7 +16,14 @@ from stoker.agent.join import token_issue
 from stoker.agent.join.registrar import Registrar
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import broker_address, broker_port, lock, startup
+from stoker.agent.supervise import (
+    broker_address,
+    broker_port,
+    broker_setup,
+    lock,
+    own_folder,
+    own_users,
+)
 from stoker.mesh.connection import context
 from stoker.mesh.identity import sealed_json
 from stoker.mesh.log import log_record
@@ -38,7 +45,7 @@ def where() -> Iterator[StateFolder]:
 def settings(where: StateFolder) -> str:
     """The broker's configuration as the next `up` writes it."""
     cluster = state_folder.load(where)
-    return startup.broker_text(where, cluster, startup.load_users(where)).decode()
+    return broker_setup.text(where, cluster, own_users.load(where)).decode()
 
 
 def test_a_new_node_is_made_and_listens_at_the_address_with_tls_alone(where: StateFolder) -> None:
@@ -105,13 +112,13 @@ def test_a_node_that_runs_and_another_name_are_refused(where: StateFolder) -> No
 def test_the_port_that_others_know_is_not_left(where: StateFolder) -> None:
     made = broker_address.init(where, HERE, broker_port.choose("0badcafe", HERE), "")
     with pytest.raises(Refused, match="other hosts reach the broker"):
-        startup.settle_port(where, made, made.port + 1, {})
-    assert startup.settle_port(where, made, made.port, {}) == made
+        broker_setup.settle_port(where, made, made.port + 1, {})
+    assert broker_setup.settle_port(where, made, made.port, {}) == made
     with socket.socket() as taken:
         taken.bind((HERE, made.port))
         taken.listen()
         with pytest.raises(Refused, match=f"pid {os.getpid()} "):
-            startup.settle_port(where, made, None, {})
+            broker_setup.settle_port(where, made, None, {})
 
 
 def replicated(where: StateFolder) -> bool:
@@ -130,7 +137,7 @@ def test_the_genesis_of_a_log_that_is_not_begun_says_that_others_may_come(
 
 def test_the_rules_of_a_log_that_is_begun_stay(where: StateFolder) -> None:
     state_folder.prepare(where)
-    startup.load_or_create(where, "first")
+    own_folder.load_or_create(where, "first")
     log_record.made(where.scheduler, 0)
     broker_address.init(where, HERE, None, "")
     assert not replicated(where)

@@ -13,7 +13,7 @@ import pytest
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import ClusterFile, StateFolder
-from stoker.agent.supervise import confine, process_table, startup
+from stoker.agent.supervise import confine, own_folder, process_table
 from stoker.agent.supervise.processes import ProcessTree
 
 
@@ -21,7 +21,7 @@ from stoker.agent.supervise.processes import ProcessTree
 def where(tmp_path: Path) -> StateFolder:
     made = state_folder.locate(tmp_path / "state")
     state_folder.prepare(made)
-    startup.load_or_create(made)
+    own_folder.load_or_create(made)
     return made
 
 

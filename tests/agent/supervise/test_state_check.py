@@ -23,7 +23,7 @@ from stoker.agent.power.plan.rules import PowerRules
 from stoker.agent.state import node_labels, state_folder
 from stoker.agent.state.command_position import PositionFile
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import startup
+from stoker.agent.supervise import own_folder, own_users
 from stoker.mesh.identity import identity
 from stoker.mesh.wire.command import Position
 from stoker.native.errors import StokerError
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
     """The folder of a node that has run and was ended."""
     where = state_folder.locate(tmp_path_factory.mktemp("whole") / "state")
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     node_labels.keep(("zone=a", "disk=nvme"), where)
     rules_file.write(where.agent, PowerRules(control="on", budget_w=3900.0, tenants={"a": 500.0}))
     health.store(where.agent, BOOT, health.Kept(energy_j={"a": 1.5}))
@@ -56,11 +56,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
 
 def meaning(where: StateFolder) -> dict[str, Any]:
     """Return everything that a start reads from this folder."""
-    cluster = startup.load_or_create(where)
+    cluster = own_folder.load_or_create(where)
     pem = where.broker_certificate.read_bytes()
     return {
         "cluster": cluster,
-        "users": startup.load_users(where),
+        "users": own_users.load(where),
         "keys": {path.name: identity.load(path).public for path in where.keys.glob("*.nk")},
         "certificate": x509.load_pem_x509_certificate(pem),
         "labels": node_labels.of_node((), where),
@@ -148,7 +148,7 @@ def test_what_belongs_to_somebody_else_is_refused_by_name(folder: StateFolder, n
     os.chown(path, STRANGER, STRANGER)
     try:
         with pytest.raises(StokerError, match=rf"{path}.*uid {STRANGER}") as caught:
-            startup.load_or_create(folder)
+            own_folder.load_or_create(folder)
     finally:
         os.chown(path, 0, 0)
     assert caught.value.exit_code == 3, caught.value
@@ -169,7 +169,7 @@ def test_a_lost_folder_is_named_and_lost_logs_are_no_loss(
         else:
             with pytest.raises(StokerError, match=rf"{folder.root / name}\b") as caught:
                 state_folder.prepare(folder)
-                startup.load_or_create(folder)
+                own_folder.load_or_create(folder)
             assert caught.value.exit_code == 3
             assert not (folder.root / name).exists(), "made anew, it would hide the loss"
     finally:
@@ -182,7 +182,7 @@ def test_a_lost_journal_is_named(folder: StateFolder) -> None:
     journal.unlink()
     try:
         with pytest.raises(StokerError, match=rf"{journal} is missing.*keepers\.lock"):
-            startup.load_or_create(folder)
+            own_folder.load_or_create(folder)
     finally:
         journal.write_bytes(data)
 
@@ -200,7 +200,7 @@ def test_a_node_that_ran_is_never_taken_for_a_new_one(
     try:
         with pytest.raises(StokerError, match="format is missing, and a node has run") as caught:
             state_folder.prepare(folder)
-            startup.load_or_create(folder)
+            own_folder.load_or_create(folder)
         assert caught.value.exit_code == 3
         assert contents(folder.root) == before
     finally:

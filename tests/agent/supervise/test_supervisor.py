@@ -19,7 +19,7 @@ import pytest
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import lock, pids, startup, teardown
+from stoker.agent.supervise import lock, own_folder, pids, teardown
 from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/supervised.py"
@@ -89,7 +89,7 @@ class Node:
 def node(tmp_path: Path) -> Iterator[Node]:
     where = state_folder.locate(tmp_path / "state")
     state_folder.prepare(where)
-    startup.load_or_create(where)
+    own_folder.load_or_create(where)
     state_folder.prepare_run(where)
     made = Node(where)
     try:

@@ -20,7 +20,7 @@ from stoker.agent.jobs.spawner import Spawner
 from stoker.agent.jobs.spawner_messages import Launch, Started
 from stoker.agent.state import state_folder
 from stoker.agent.state.state_folder import StateFolder
-from stoker.agent.supervise import leftover_cgroups, lock, pids, startup, teardown
+from stoker.agent.supervise import leftover_cgroups, lock, own_folder, pids, teardown
 from stoker.agent.supervise.supervisor import SupervisorSettings
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fakes/bare_node.py"
@@ -34,7 +34,7 @@ def where() -> Iterator[StateFolder]:
     folder = Path(tempfile.mkdtemp(prefix="stoker-test-"))
     made = state_folder.locate(folder / "state")
     state_folder.prepare(made)
-    startup.load_or_create(made)
+    own_folder.load_or_create(made)
     state_folder.prepare_run(made)
     try:
         yield made
