@@ -70,6 +70,7 @@ ACROSS = {
     "tests/product/test_upgraded_cluster.py": "servers of two versions, one by one",
     "tests/product/test_first_cluster.py": "the operator page from three bare hosts, typed there",
     "tests/product/test_grown_cluster.py": "one server becomes three by a backup",
+    "tests/product/test_shrunk_cluster.py": "three servers become one by a backup",
     "tests/product/test_grown_online.py": "a fourth server enters a cluster that runs",
     "tests/product/test_restored_cluster.py": "a cluster begun again with its backup",
     "tests/product/test_revoked_keys.py": "keys that are taken back while a cluster runs",
