@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stoker.agent.commands import doctor
-from stoker.agent.commands.doctor import Check, exit_code, report
+from stoker.agent.commands import doctor, install_checks, machine_checks
+from stoker.agent.commands.doctor import exit_code, report
+from stoker.agent.commands.doctor_check import Check
 from stoker.agent.link import member_list
 from stoker.agent.link.member_list import MeshMember
 from stoker.agent.state import gossip_files, state_folder
@@ -206,9 +207,10 @@ def test_lost_links_are_a_failure(
 ) -> None:
     package = tmp_path / "src/stoker"
     package.mkdir(parents=True)
-    for name in doctor.FOLDERS:
+    for name in install_checks.FOLDERS:
         (package / name).write_text(f"../../{name}")
-    monkeypatch.setattr(doctor, "__file__", str(tmp_path / "agent/commands/doctor.py"))
+    file = tmp_path / "agent/commands/install_checks.py"
+    monkeypatch.setattr(install_checks, "__file__", str(file))
     found = find(report(where), "install.links")
     assert found.status == "FAIL"
     assert "core.symlinks" in found.hint
@@ -259,7 +261,9 @@ def test_jobs_that_can_leave_the_order_of_victims_are_named(
     where: StateFolder, monkeypatch: pytest.MonkeyPatch, held: bool, status: str
 ) -> None:
     monkeypatch.setattr(
-        doctor.confine, "holds", lambda number: number != doctor.confine.CAP_SYS_RESOURCE or held
+        machine_checks.confine,
+        "holds",
+        lambda number: number != machine_checks.confine.CAP_SYS_RESOURCE or held,
     )
     (found,) = doctor.checks_of("memory.order", where)
     assert (found.id, found.status) == ("memory.order", status)
