@@ -16,10 +16,12 @@ from pathlib import Path
 import msgspec
 
 from stoker.mesh.broker import flood_access, kept_out_keys
+from stoker.mesh.broker.broker_program import BROKER
 from stoker.mesh.connection import process_connection
 from stoker.mesh.connection.broker_connection import BrokerConnection, ConnectionCallbacks
 from stoker.mesh.connection.heard_subject import BrokerMessage
 from stoker.mesh.replica.boot_clock import boot_ns
+from stoker.mesh.server.broker_complaints import BrokerComplaints
 from stoker.mesh.server.flood_judge import (
     NS,
     BrokerTotals,
@@ -34,6 +36,7 @@ from stoker.mesh.wire import subjects
 from stoker.mesh.wire.telemetry import ChangeRow
 from stoker.native.errors import StokerError
 from stoker.native.structured_log import structlog
+from stoker.scheduler.figures import size as size_of
 
 LOOK_S = 0.2
 """The pause between two looks at the totals."""
@@ -121,6 +124,7 @@ class BrokerGuard:
         self._server = ""
         """The broker's id, which is another one after each start; empty while it is not known."""
         self._suspicion, self._judge, self._out = Suspicion(), FloodJudge(), KeptOut()
+        self._complaints = BrokerComplaints(state / "log" / f"{BROKER}.log")
         self._next_ns = 0
         self._shut: frozenset[str] | None = None
         """The keys that the broker was told not to take; None if it was told nothing yet."""
@@ -179,12 +183,21 @@ class BrokerGuard:
 
     async def _look(self) -> None:
         totals, now_ns = await self._totals(), boot_ns()
-        if not self._suspicion.arises(totals, now_ns) or now_ns < self._next_ns:
+        noisy = self._complaints.noisiest()
+        suspicious = self._suspicion.arises(totals, now_ns) or noisy is not None
+        if not suspicious or now_ns < self._next_ns:
             return
         found = await self._connections()
         self._suspicion.looked()
         nodes = await asyncio.to_thread(self._nodes)
-        for cut in self._judge.judge(found, nodes, boot_ns()):
+        cuts = self._judge.judge(found, nodes, boot_ns())
+        why = f"{size_of(self._complaints.grown)} of what it may not do in the broker's log at once"
+        cuts += [
+            Cut(each.number, each.key, why)
+            for each in found
+            if each.number == noisy and each.key in nodes and not cuts
+        ]
+        for cut in cuts:
             await self._cut(cut, subjects.name_of(nodes[cut.key]))
         self._next_ns = boot_ns() + SHARE * (boot_ns() - now_ns)
 

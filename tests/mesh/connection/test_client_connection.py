@@ -10,10 +10,13 @@ from typing import Any, cast
 
 import pytest
 
+from stoker.mesh.connection import client_connection
 from stoker.mesh.connection.broker_protocol import PINGS_OPEN_MAX, BrokerProtocol
 from stoker.mesh.connection.client_connection import ClientConnection
+from stoker.mesh.connection.context import Context
 from stoker.mesh.identity import identity
 from stoker.native.errors import Denied, Unavailable
+from tests.mesh.nats_server import Server
 
 
 class Wire:
@@ -179,3 +182,33 @@ async def test_who_greets_otherwise_is_left(wire: Wire, said: bytes, complaint: 
     with pytest.raises(ConnectionResetError):
         await begin
     assert complaint in wire.client.complaint
+
+
+def alice(server: Server, seed: str = "alice.nk") -> Context:
+    pinned = Path(server.settings.certificate_file)
+    return Context(server.url, server.folder / seed, "alice", pinned)
+
+
+async def test_a_key_that_a_broker_refused_for_a_moment_is_shown_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that reads its users anew does so."""
+    begin, tries = client_connection._connect, 0
+
+    async def refused_at_first(where: Context) -> ClientConnection:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Denied("the node does not take the key")
+        return await begin(where)
+
+    monkeypatch.setattr(client_connection, "_connect", refused_at_first)
+    client = await client_connection.connect(alice(server))
+    assert client.live and tries == 3
+    await client.close()
+
+
+async def test_a_key_that_a_broker_does_not_know_is_refused_by_name(server: Server) -> None:
+    identity.create(server.folder / "eve.nk")
+    with pytest.raises(Denied, match=r"does not take the key .*eve\.nk"):
+        await client_connection.connect(alice(server, "eve.nk"))

@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 
 from stoker.mesh.broker import kept_out_keys
-from stoker.mesh.server import flood_judge
+from stoker.mesh.server import broker_complaints, flood_judge
 from stoker.mesh.server.broker_guard import BrokerGuard
 from stoker.mesh.server.flood_judge import NS
 from stoker.mesh.server.node_door import TELL_NS
@@ -54,6 +54,18 @@ class Guarded:
                 except (nats.errors.Error, OSError, TimeoutError):
                     await asyncio.sleep(0.01)
 
+    async def ask_for(self, who: str, subject: str) -> None:
+        """Subscribe to what the key may not hear, until the connection is ended."""
+        nc = await self.connect(who)
+        async with asyncio.timeout(GUARD_S):
+            while not nc.is_closed:
+                try:
+                    for _ in range(500):
+                        await nc.subscribe(subject)
+                    await nc.flush(1)
+                except (nats.errors.Error, OSError, TimeoutError):
+                    await asyncio.sleep(0.01)
+
     async def is_refused(self, who: str) -> bool:
         """True if the broker takes no connection with this key at all."""
         try:
@@ -66,7 +78,8 @@ class Guarded:
 
 @pytest.fixture
 async def guarded(server: Server, tmp_path: Path) -> AsyncIterator[Guarded]:
-    (tmp_path / "state").mkdir()
+    (tmp_path / "state/log").mkdir(parents=True)
+    (tmp_path / "state/log/nats-server.log").symlink_to(tmp_path / "server.log")
     (tmp_path / "state/nats").symlink_to(tmp_path)
     made = Guarded(server, tmp_path / "state")
     connection = made.guard.connection
@@ -89,6 +102,18 @@ async def test_a_flood_on_any_subject_is_cut_and_told(guarded: Guarded, subject:
     assert (told.what, told.node, told.t_ns) == ("node.flooded", "node1", 7)
     assert "a connection was cut, and its key is kept out for 3 s" in told.reason
     assert list(guarded.guard.due(TELL_NS, 8)) == []
+
+
+async def test_who_fills_the_brokers_log_with_refusals_is_cut(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_complaints, "GROWTH_BYTES", 1)
+    monkeypatch.setattr(broker_complaints, "READ_BYTES", 1024)
+    other = await guarded.connect("node2")
+    await guarded.ask_for("node1", subjects.EVERY_OBSERVATION)
+    assert guarded.counted["node_connection_cut"] == 1 and not other.is_closed
+    (told,) = guarded.guard.due(0, 7)
+    assert told.node == "node1" and "of what it may not do in the broker's log" in told.reason
 
 
 async def test_the_agent_of_a_stolen_key_stays_and_new_connections_are_ended(
