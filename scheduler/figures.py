@@ -12,7 +12,7 @@ S: Final = 1_000_000_000
 
 
 class Figure(int):
-    """A number whose unit a format names: bytes, cpus, devices, share or span."""
+    """A number whose unit a format names: bytes, cpus, devices, share, span or percent."""
 
     def __format__(self, unit: str) -> str:
         return _UNITS[unit](self) if unit in _UNITS else super().__format__(unit)
@@ -61,4 +61,16 @@ def share(milli: int) -> str:
     return f"{milli / MILLI:g}"
 
 
-_UNITS: Final = {"share": share, "bytes": size, "cpus": cpus, "devices": devices, "span": span}
+def percent(milli: int) -> str:
+    """Format thousandths of a whole: "2.5 %"."""
+    return f"{milli / 10:g} %"
+
+
+_UNITS: Final = {
+    "share": share,
+    "bytes": size,
+    "cpus": cpus,
+    "devices": devices,
+    "span": span,
+    "percent": percent,
+}

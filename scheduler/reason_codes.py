@@ -204,6 +204,7 @@ class Reason(IntEnum):
     PREFERENCES_MET = 337  # have of asked preferences are met where it was placed
     NEEDS_NUMA = 338  # count: nodes without enough free devices in one NUMA node
     NEEDS_LEVEL = 339  # count: nodes without a label of the level; job: the level
+    USER_TURN = 340  # have, asked: thousandths; job: the first; detail: 1 if equal
 
     # Codes from here on belong to the outer layers and pass through unread.
     OUTER = 1000

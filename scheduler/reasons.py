@@ -255,6 +255,10 @@ _SENTENCES: Final[dict[int, str]] = {
         "with it queue {job} would hold {asked:devices}, its limit is {have:devices}"
     ),
     Reason.QUEUE_TURN: "it fits, but queue {job} goes first",
+    Reason.USER_TURN: (
+        "the user of job {job} is next: it holds {have:percent} of the cluster in this queue,"
+        " this one {asked:percent}"
+    ),
     Reason.NEEDS_MODEL: "nodes without an accepted device model: {count}",
     Reason.NEEDS_CONDITION: "devices that do not meet one of its conditions: {count} of {have}",
     Reason.NEEDS_CONDITIONS: "nodes without a device that meets its conditions: {count}",

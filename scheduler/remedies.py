@@ -62,6 +62,7 @@ REMEDIES: Final[dict[int, tuple[Remedy, ...]]] = {
     Reason.AFTER_FAILED: (Remedy.CANCEL_IT,),
     Reason.QUEUE_AT_LIMIT: (Remedy.WAIT, Remedy.CHANGE_QUEUE, Remedy.RAISE_LIMIT),
     Reason.QUEUE_TURN: (Remedy.WAIT, Remedy.CHANGE_QUEUE),
+    Reason.USER_TURN: (Remedy.WAIT, Remedy.RAISE_PRIORITY),
     Reason.NEEDS_MODEL: (Remedy.CHANGE_MODELS, Remedy.ADD_NODES),
     Reason.NEEDS_CONDITION: (Remedy.CHANGE_CONDITIONS,),
     Reason.NEEDS_CONDITIONS: (Remedy.CHANGE_CONDITIONS, Remedy.ADD_NODES),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import Final, Literal
 
-DIGEST: Final = "66d5055409ab86c4"
+DIGEST: Final = "9548e46d862bc02f"
 """The layout that this is for; the compiled core has the same."""
 MILLI: Final = 1_000
 """Milli-shares of one whole device or one CPU."""
@@ -181,6 +181,7 @@ class Order(IntEnum):
     CONSERVATIVE = 4  # every waiting job gets such a reservation
     SHORTEST = 5  # least estimated time left first
     LEAST_ATTAINED = 6  # least device time so far first
+    FAIR = 7  # priority, then the user who holds least; as BACKFILL
 
 
 class Property(IntEnum):
@@ -279,6 +280,7 @@ QueueOrder = Literal[
     "conservative",  # every waiting job gets such a reservation
     "shortest",  # least estimated time left first
     "least-attained",  # least device time so far first
+    "fair",  # priority, then the user who holds least; as BACKFILL
 ]
 """The rule that says who is next within a queue."""
 STATES: Final[tuple[JobState, ...]] = (

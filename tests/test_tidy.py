@@ -121,6 +121,7 @@ ACROSS = {
     "tests/product/test_attempts.py": "further attempts, arrays, queues and labels of a whole node",
     "tests/product/test_bad_input.py": "bad input at every door of a whole node",
     "tests/product/test_floods.py": "floods by one user of a whole node, and another user",
+    "tests/product/test_fair_order.py": "one user's flood and another user's job on a whole node",
     "tests/product/test_faults.py": "kills of every process of a node with jobs",
     "tests/product/test_hidden.py": "jobs that take their tracer away, on a whole node",
     "tests/product/test_isolation.py": "two users of a whole node",

@@ -38,6 +38,8 @@ from stoker.scheduler.names import (
 )
 from stoker.scheduler.policies import FIRST_ORDER, Order, Placement
 
+FAIR_SINCE = 4
+"""The feature level from which a queue may have the order fair."""
 WEIGHT_MAX = 1_000_000
 MILLI_MAX = 1 << 40
 REASON_CHARS_MAX = 200
@@ -62,6 +64,11 @@ def queue_set(
     if not 1 <= weight <= WEIGHT_MAX:
         raise BadRequest(f"weight is {weight}, from 1 to {WEIGHT_MAX}")
     order = _order(request.order) if request.order else old.order if old else FIRST_ORDER
+    if order == Order.FAIR and state.level < FAIR_SINCE:
+        raise Refused(
+            f"no queue has the order fair at feature level {state.level} of this cluster",
+            hint=f"`stoker cluster upgrade` raises the level; from {FAIR_SINCE} on it may",
+        )
     if request.placement is not None:
         placement = int(Placement[request.placement.upper().replace("-", "_") or "QUEUE"])
     else:

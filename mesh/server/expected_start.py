@@ -22,7 +22,7 @@ LOOKED_MAX = 4096
 NS = 1_000_000_000
 BY_ESTIMATES = "the run times that the jobs in its way were submitted with"
 BY_LIMITS = "the time limits of the jobs that run"
-_AHEAD = frozenset({Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.QUEUE_TURN})
+_AHEAD = frozenset({Reason.BEHIND, Reason.HELD_BY_ORDER, Reason.QUEUE_TURN, Reason.USER_TURN})
 _ROOM = frozenset(
     {
         Reason.NEEDS_DEVICES,

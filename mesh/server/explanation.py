@@ -51,7 +51,7 @@ _ABOUT_A_JOB = frozenset({Reason.HOLDS, Reason.BEHIND, Reason.HELD_BY_ORDER, Rea
 """Reasons whose `job` is another job."""
 _ABOUT_FOLLOWED = frozenset({Reason.WAITS_FOR_JOB, Reason.AFTER_FAILED})
 """Reasons whose `job` may be an array that is followed as a whole."""
-_NO_CAUSE = _ABOUT_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE}
+_NO_CAUSE = _ABOUT_A_JOB | {Reason.EXPECTED_START, Reason.DEVICES_UNAVAILABLE, Reason.USER_TURN}
 """Reasons that do not say what a job in the way waits for."""
 _PLACED = frozenset(reason for reason in Reason if 200 <= reason < 300)
 """Reasons for a placement."""

@@ -201,6 +201,7 @@ enum sk_reason {
 	SK_PREFERENCES_MET = 337,  /* have of asked preferences are met where it was placed */
 	SK_NEEDS_NUMA = 338,	   /* count: nodes without enough free devices in one NUMA node */
 	SK_NEEDS_LEVEL = 339,	   /* count: nodes without a label of the level; job: the level */
+	SK_USER_TURN = 340, /* have, asked: thousandths; job: the first; detail: 1 if equal */
 
 	/* Codes from here on belong to the outer layers and pass through unread. */
 	SK_REASON_OUTER = 1000,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The records that enter and leave the core: commands, rejections and effects; wire_view.h has the
- * views. These files are their only declaration; the log stores commands as they are. Invariant:
- * little endian, naturally aligned without holes, sizes fixed by static asserts; fields are only
- * ever added by a new kind.
+ * views. The log stores commands as they are. Invariant: little endian, naturally aligned without
+ * holes, sizes fixed by static asserts; fields are only ever added by a new kind.
  *
  * `make generate` writes from them, with their comments, the Python side (scheduler/wire_*.py) and
  * the offsets that the compiler checks (wire_layout.h). A line "Python: Name(field, field=default,
@@ -119,6 +118,7 @@ enum sk_order {
 	SK_ORDER_CONSERVATIVE = 4,   /* every waiting job gets such a reservation */
 	SK_ORDER_SHORTEST = 5,	     /* least estimated time left first */
 	SK_ORDER_LEAST_ATTAINED = 6, /* least device time so far first */
+	SK_ORDER_FAIR = 7,	     /* priority, then the user who holds least; as BACKFILL */
 	SK_ORDER_END,
 };
 

@@ -16,7 +16,7 @@ from stoker.native.errors import BadRequest, StokerError
 from stoker.scheduler.core import Core, Limits
 from stoker.scheduler.effects import Effect, Start, StateChanged, Stop
 from stoker.scheduler.names import name_id
-from stoker.scheduler.policies import Placement
+from stoker.scheduler.policies import Order, Placement
 from stoker.scheduler.records import (
     BATCH_REQUESTS_MAX,
     STATE_CODES,
@@ -292,7 +292,7 @@ class _Simulation:
         run.bound_ns = self.bound.arrives(run, now)
         job = run.job
         return Submit(
-            client=1,
+            client=self.tenants[job.tenant] if self.policy.order == Order.FAIR else 1,
             tenant=self.tenants[job.tenant],
             gpu_milli=run.gpus * 1000,
             tasks=run.tasks,

@@ -48,6 +48,8 @@ class Oracle(Jobs):
         """Carry out one command (a gang is a list); raises No where nothing changes."""
         name = "places" if isinstance(command, list) else type(command).__name__.lower()
         getattr(self, f"do_{name}")(command)
+        there = {(job.request.queue, job.request.client) for job in self.live()}
+        self.last_starts = {who: at for who, at in self.last_starts.items() if who in there}
 
     def do_term(self, c: rec.Term) -> None:
         if c.term <= self.term:

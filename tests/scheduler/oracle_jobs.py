@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from stoker.scheduler import records as rec
-from stoker.scheduler.policies import Option, Placement
+from stoker.scheduler.policies import Option, Order, Placement
 from stoker.scheduler.reasons import Reason as R
 from tests.scheduler.oracle_conditions import condition_is_bad
 from tests.scheduler.oracle_nodes import Nodes
@@ -194,9 +194,12 @@ class Jobs(Nodes, Queues):
             raise
         job.attempt, job.node, job.place_ns, job.not_before = first.attempt, first.node, self.now, 0
         job.exit_code = job.signal = None
-        job.ready = frozenset()
+        job.ready, job.place_reason = frozenset(), first.reason
         job.state, job.reason = STARTING, R.PLACED
         self.counts["placed"] += len(group)
+        if self.queues[job.request.queue].order == Order.FAIR:
+            user = job.request.queue, job.request.client
+            self.last_starts[user] = self.counts["placed"]
         self.tell_state(job, first.node)
         for position, p in enumerate(group):
             self.told.append(

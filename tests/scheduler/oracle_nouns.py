@@ -134,6 +134,7 @@ class Job:
     """The ranges that it follows which have ended as it wants them."""
     not_before: int = 0
     place_ns: int = 0
+    place_reason: int = 0
     end_ns: int = 0
     spent: int = 0
     charged: int = 0

@@ -32,7 +32,7 @@ USAGE_FULL_US = 124_648_851_532
 """A device in use all the time leaves this much: a half-life (24 h) over ln 2."""
 NEVER = (1 << 64) - 2
 SOME_DAY = NEVER - 1
-BLOCKING = (Order.FIFO, Order.BACKFILL, Order.CONSERVATIVE)
+BLOCKING = (Order.FIFO, Order.BACKFILL, Order.CONSERVATIVE, Order.FAIR)
 PREEMPTIONS_MAX = 8
 Start = tuple[int, bool]
 End = tuple[int, int]
@@ -61,8 +61,34 @@ class OrderOracle(Oracle):
             return time_level(job.attained)
         return rec.PRIORITY_MAX - job.request.priority
 
-    def rank(self, job: Job) -> tuple[int, int]:
-        return self.level(job), job.id
+    def rank(self, job: Job) -> tuple[int, int, int, int, int]:
+        """The place of a job in its line as things are now, by user where the order is FAIR."""
+        if self.queues[job.request.queue].order != Order.FAIR:
+            return self.level(job), 0, 0, 0, job.id
+        beside = [
+            other.id for other in self.jobs.values()
+            if other.state == PENDING and other.hold == FREE
+            and other.request.client == job.request.client
+            and self.line_of(other) == self.line_of(job) and self.level(other) == self.level(job)
+        ]  # fmt: skip
+        last = self.last_starts.get((job.request.queue, job.request.client), 0)
+        first = min(beside, default=job.id)
+        return self.level(job), self.user_share(job), last, first, job.id
+
+    def user_share(self, job: Job) -> int:
+        """The largest share of devices, CPU and memory that the user's tasks hold in the queue."""
+        mine = [
+            task for task in self.tasks
+            if self.jobs[task.job].request.queue == job.request.queue
+            and self.jobs[task.job].request.client == job.request.client
+        ]  # fmt: skip
+        asks = [self.jobs[task.job].request for task in mine]
+        parts = (
+            (sum(task.milli for task in mine), 1000 * sum(len(n.devices) for n in self.nodes)),
+            (sum(request.cpu_milli for request in asks), sum(n.cpu for n in self.nodes)),
+            (sum(request.memory_bytes for request in asks), sum(n.memory for n in self.nodes)),
+        )
+        return max(min(held, all) * ((1 << 62) // all) if all else 0 for held, all in parts)
 
     def line_of(self, job: Job) -> tuple[int, bool]:
         return job.request.queue, job.request.gpu_milli > 0
@@ -107,18 +133,23 @@ class OrderOracle(Oracle):
         self.seed = seed
         waiting = [job for job in self.jobs.values() if job.state == PENDING and job.hold == FREE]
         waiting = [job for job in waiting if self.placement_of(job) != Placement.CUSTOM]
-        waiting.sort(key=self.rank)
         heads: list[Job] = []
+        self.tried: set[int] = set()
         tries: dict[tuple[int, bool], int] = {}
         while waiting:
-            firsts: dict[int, Job] = {}
+            waiting.sort(key=self.rank)
+            lines: dict[tuple[int, bool], Job] = {}
             for job in waiting:
+                lines.setdefault(self.line_of(job), job)
+            firsts: dict[int, Job] = {}
+            for job in sorted(lines.values(), key=lambda job: (self.level(job), job.id)):
                 firsts.setdefault(job.request.queue, job)
             job = min(firsts.values(), key=self.claim)
             line = self.line_of(job)
             waiting.remove(job)
             if self.start(job, commands):
                 continue
+            self.tried.add(job.id)
             tries[line] = tries.get(line, 0) + 1
             if tries[line] <= 4:
                 self.make_room(job, commands)
@@ -152,7 +183,12 @@ class OrderOracle(Oracle):
 
     def end_of(self, job: Job, head: Job) -> int:
         passed = self.line_of(job) == self.line_of(head) and job.place_ns >= head.submit_ns
-        passed &= (-job.request.priority, job.id) > (-head.request.priority, head.id)
+        if self.queues[head.request.queue].order == Order.FAIR:
+            backfilled = job.place_reason == R.BACKFILLED
+            lower = job.request.priority < head.request.priority
+            passed &= lower or (job.request.priority == head.request.priority and backfilled)
+        else:
+            passed &= (-job.request.priority, job.id) > (-head.request.priority, head.id)
         end = NEVER if passed else SOME_DAY
         end = job.place_ns + job.request.estimate_ns if job.request.estimate_ns else end
         return self.now + 1 if job.state == STOPPING or end <= self.now else end
@@ -203,12 +239,14 @@ class OrderOracle(Oracle):
         most = 32 if order == Order.CONSERVATIVE else 1
         behind = [
             job for job in self.jobs.values()
-            if job.state == PENDING and job.hold == FREE and self.rank(job) > self.rank(head)
+            if job.state == PENDING and job.hold == FREE and job.id not in self.tried
             and self.line_of(job) == self.line_of(head)
             and self.placement_of(job) != Placement.CUSTOM
         ]  # fmt: skip
         blocked = [head]
-        for job in sorted(behind, key=self.rank):
+        while behind:
+            job = min(behind, key=self.rank)
+            behind.remove(job)
             starts = self.plan(blocked, [])
             fits = self.try_gang(job, self.seed) is not None
             if fits and not self.delays(blocked, starts, job):

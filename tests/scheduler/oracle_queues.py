@@ -51,6 +51,9 @@ class Queues(State):
     def live_in(self, id: int) -> int:
         return sum(job.request.queue == id for job in self.live())
 
+    def placed_in(self, id: int) -> int:
+        return sum(self.jobs[task.job].request.queue == id for task in self.tasks)
+
     def below(self, id: int) -> list[Job]:
         return [job for job in self.live() if id in self.upwards(job.request.queue)]
 
@@ -103,6 +106,8 @@ class Queues(State):
             taken = {queue.slot for queue in self.queues.values()}
             slot = next(s for s in range(1, self.limits.queues + 3) if s not in taken)
             self.queues[c.queue] = known = Queue(c.queue, slot, parent)
+        if known.order != c.order:
+            self.last_starts = {w: at for w, at in self.last_starts.items() if w[0] != known.id}
         known.weight, known.order, known.placement = c.weight, c.order, c.placement
 
     def drop(self, c: rec.QueueSet) -> None:
@@ -115,7 +120,10 @@ class Queues(State):
     def refuse_change(self, queue: Queue, parent: int, c: rec.QueueSet) -> None:
         if queue.parent != parent:
             raise No(R.QUEUE_IN_USE, self.children(queue.id), self.live_in(queue.id))
-        moves = queue.order != c.order and BY_TIME & {queue.order, c.order}
+        regroups = queue.order != c.order and Order.FAIR in (queue.order, c.order)
+        moves = queue.order != c.order and BY_TIME & {queue.order, c.order} and not regroups
+        if regroups and self.live_in(queue.id) + self.placed_in(queue.id) > 1024:
+            raise No(R.QUEUE_IN_USE, self.children(queue.id), self.live_in(queue.id))
         if moves and not self.children(queue.id) and self.queued_below(queue.id):
             raise No(R.QUEUE_IN_USE, 0, self.queued_below(queue.id))
         if (queue.weight, queue.order, queue.placement) == (c.weight, c.order, c.placement):

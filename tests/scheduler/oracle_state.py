@@ -34,6 +34,8 @@ class State:
         self.near: tuple[int, ...] | None = None
         """The domain in which all tasks must be at the moment, if one is tried."""
         self.queues: dict[int, Queue] = {ROOT: Queue(ROOT, 1, None), 0: Queue(0, 2, ROOT)}
+        self.last_starts: dict[tuple[int, int], int] = {}
+        """(queue with the order FAIR, user) -> tasks placed up to the user's last start there."""
         self.keys: list[tuple[int, bytes, int, int]] = []
         self.speeds = Speeds()
         self.counts = {"retried": 0, "preempted": 0, "placed": 0, "forgotten": 0, "refused": 0}
@@ -48,7 +50,7 @@ class State:
         other.queues = {id: queue.clone() for id, queue in self.queues.items()}
         other.ended, other.models, other.keys = [*self.ended], [*self.models], [*self.keys]
         other.counts, other.told = dict(self.counts), []
-        other.traits = [*self.traits]
+        other.traits, other.last_starts = [*self.traits], dict(self.last_starts)
         other.speeds = self.speeds.clone()
         return other
 

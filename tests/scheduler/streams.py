@@ -178,7 +178,7 @@ class Stream:
             queue = self.random.randrange(100, 120)
         return rec.QueueSet(
             queue, max(0, parent), self.mostly((1, 20), (2, 5), (0, 1)),
-            self.random.choice([*Order, 0, 7]), self.random.choice([*Placement, 14]),
+            self.random.choice([*Order, 0, max(Order) + 1]), self.random.choice([*Placement, 14]),
             self.rarely(0.25),
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ LIMITS = Limits(
 FLOODING, OTHER = 1, 2
 MEMORY = 1 << 30
 SUCCEEDED = rec.STATE_CODES["succeeded"]
-OVERTAKING = (Order.BACKFILL, Order.CONSERVATIVE, Order.ANY, Order.SHORTEST)
+OVERTAKING = (Order.BACKFILL, Order.CONSERVATIVE, Order.ANY, Order.SHORTEST, Order.FAIR)
 PASSES_MAX = 100
 """More than a test needs (at most 30). The passes of a test are alike in each of its runs, since
 the place where a pass goes on follows from the time and the seed."""

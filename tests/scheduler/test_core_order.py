@@ -22,6 +22,7 @@ LIMITS = Limits(
 SUCCEEDED, RUNNING, CANCELLED = (rec.STATE_CODES[s] for s in ("succeeded", "running", "cancelled"))
 MODELS = (71, 72)
 ORDERS = list(Order)
+RESERVING = (Order.BACKFILL, Order.CONSERVATIVE, Order.FAIR)
 
 
 class Pair:
@@ -34,6 +35,7 @@ class Pair:
         self.seen: Counter[int] = Counter()
         self.hard = False
         """Most may be preempted, and most may have others preempted."""
+        self.users = (1,)
 
     def step(self, requests: list[rec.Request], seed: int = 0) -> list[rec.Command]:
         before = self.core.digest(), self.core._core.memory_digest()
@@ -91,7 +93,8 @@ class Pair:
             options = Option.PREEMPTIBLE | pick((0, Option.PREEMPTOR, Option.PREEMPTOR))
         gpu = pick((0, 300, 500, 1000, 1000, 2000, 4000))
         return rec.Submit(
-            1, gpu_milli=gpu, cpu_milli=pick((0, 500, 2000)), tasks=pick((1, 1, 1, 2, 3)),
+            self.users[0] if len(self.users) == 1 else pick(self.users),
+            gpu_milli=gpu, cpu_milli=pick((0, 500, 2000)), tasks=pick((1, 1, 1, 2, 3)),
             memory_bytes=pick((0, 1 << 27)), priority=pick((0, 0, 1, 5)),
             estimate_ns=pick((0, 1, 3, 9, 30)) * SECOND, queue=pick((0, 2, 3, 4)),
             options=options | pick((0, Option.PREEMPTOR)), placement=Placement.BINPACK,
@@ -116,6 +119,8 @@ class Pair:
         return found
 
     def run(self, steps: int, orders: list[Order]) -> None:
+        if Order.FAIR in orders:
+            self.users = (1, 1, 1, 2, 2, 3)
         self.step([rec.Term(1, 1)])
         self.step(self.nodes() + self.tree(orders))
         for step in range(steps):
@@ -140,10 +145,10 @@ def test_any_mix_of_queues_and_orders_agrees(seed: int) -> None:
 def test_each_order_agrees(order: Order) -> None:
     pair = Pair(Random(int(order)))
     pair.run(50, [order])
-    assert (pair.seen[R.BACKFILLED] > 5) == (order in (Order.BACKFILL, Order.CONSERVATIVE))
+    assert (pair.seen[R.BACKFILLED] > 5) == (order in RESERVING)
 
 
-@pytest.mark.parametrize("order", [Order.FIFO, Order.BACKFILL, Order.SHORTEST])
+@pytest.mark.parametrize("order", [Order.FIFO, Order.BACKFILL, Order.SHORTEST, Order.FAIR])
 def test_who_is_preempted_agrees(order: Order) -> None:
     seen: Counter[int] = Counter()
     for seed in range(3):

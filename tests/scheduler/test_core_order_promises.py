@@ -88,7 +88,9 @@ def job_of(random: Random, queue: int = 0, options: int = 0, priority: int = 0) 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("order", "kept"), [(Order.BACKFILL, 1), (Order.CONSERVATIVE, 32)])
+@pytest.mark.parametrize(
+    ("order", "kept"), [(Order.BACKFILL, 1), (Order.CONSERVATIVE, 32), (Order.FAIR, 1)]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_reservation_is_delayed(order: Order, kept: int, seed: int) -> None:
     """With exact estimates the planned start of a blocked job only ever comes closer."""
@@ -136,7 +138,7 @@ def test_weights_give_device_time() -> None:
         assert abs(run.device_ns[queue] / total - weight / 7) < 0.03
 
 
-@pytest.mark.parametrize("order", [Order.FIFO, Order.BACKFILL, Order.CONSERVATIVE])
+@pytest.mark.parametrize("order", [Order.FIFO, Order.BACKFILL, Order.CONSERVATIVE, Order.FAIR])
 def test_nobody_starves_and_preemptions_are_bounded(order: Order) -> None:
     random = Random(int(order))
     run = Run(rec.QueueSet(0, 0, 1, order))
@@ -152,7 +154,7 @@ def test_nobody_starves_and_preemptions_are_bounded(order: Order) -> None:
     assert sum(job.preemptions for job in known) > 0
 
 
-@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE])
+@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE, Order.FAIR])
 def test_without_estimates_who_overtakes_leaves_the_head_its_room(order: Order) -> None:
     """Eight devices: jobs 1 and 2 hold two each, job 3 needs six; a stream of single ones follows.
     Two of them may pass, for ever; job 3 starts when 1 and 2 are over, whoever else still runs."""
@@ -174,7 +176,7 @@ def test_without_estimates_who_overtakes_leaves_the_head_its_room(order: Order) 
     assert job is not None and job.state == "starting"
 
 
-@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE])
+@pytest.mark.parametrize("order", [Order.BACKFILL, Order.CONSERVATIVE, Order.FAIR])
 def test_what_can_not_start_as_things_are_holds_up_nobody(order: Order) -> None:
     """Its device is cordoned; when it is there again those that stand before it go on."""
     run = Run(rec.QueueSet(0, 0, 1, order))

@@ -19,7 +19,7 @@ from stoker.tui.render import nouns, tables
 if TYPE_CHECKING:
     from stoker.mesh.client.read_choice import ReadChoice
 
-ORDERS = ("fifo", "any", "backfill", "conservative", "shortest", "least-attained")
+ORDERS = ("fifo", "any", "backfill", "conservative", "shortest", "least-attained", "fair")
 DEVICES = Quantity("N", lambda value: quantity_parser.milli(value, "a number of devices"))
 
 

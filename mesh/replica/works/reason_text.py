@@ -80,6 +80,8 @@ def words(
     elif reason in _QUEUE_IN_ASKED:
         figures["asked"] = book.queue_name(asked)
     text = sentence(reason, **figures, count=count, kinds=detail if reason in _OF_KIND else 0)
+    if reason == Reason.USER_TURN and detail:
+        text = f"{text}, and had its last start longer ago, or is older"
     name = book.word(asked) if reason in _NAME_IN_ASKED else ""
     return f"{text} ({name})" if name else text
 

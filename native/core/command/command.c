@@ -7,7 +7,9 @@
 #include "core/command/node_command.h"
 #include "core/command/queue_command.h"
 #include "core/command/submit_command.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/node.h"
+#include "core/ledger/queue.h"
 #include "core/state/journal.h"
 #include "core/state/journal_bound.h"
 
@@ -112,11 +114,23 @@ uint64_t sk_command_effects_max(const struct sk_core *core, const struct sk_head
 	return effects;
 }
 
+/* The most that the order of a queue takes which gets or loses accounts of users. */
+static uint64_t regroup_journal(const struct sk_core *core, const struct sk_header *command)
+{
+	const struct sk_queue_set *set = (const void *)command;
+	bool fair = set->order == SK_ORDER_FAIR ||
+		    sk_pending_by_user(core, sk_queue_find(core, set->queue));
+
+	return fair ? SK_JOURNAL_REGROUP * SK_REGROUP_MAX : 0;
+}
+
 uint64_t sk_command_journal_max(const struct sk_core *core, const struct sk_header *command)
 {
 	uint32_t node = command_loses(core, command);
 	uint64_t bytes = SK_JOURNAL_REQUEST * (1 + jobs_made(command));
 
+	if (command->kind == SK_QUEUE_SET)
+		bytes += regroup_journal(core, command);
 	if (command->kind == SK_OUTCOME)
 		bytes +=
 			SK_JOURNAL_TASK + SK_TASK_DEVICES_MAX * SK_JOURNAL_SHARE + SK_JOURNAL_SPEED;

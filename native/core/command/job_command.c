@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/command/job_command.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -74,6 +75,8 @@ void sk_place_finish(const struct sk_act *act, uint32_t slot, const struct sk_pl
 	if (job->request.conditions[0].property)
 		job->preferred = sk_conditions_preferred(core, job);
 	SK_ADD(core, core->counters.placed, job->request.tasks);
+	if (sk_pending_by_user(core, job->queue))
+		sk_fair_started(core, slot);
 	sk_job_move(act, slot, SK_STARTING, SK_PLACED, first->node);
 	for (uint32_t i = 0; i < job->request.tasks; i++)
 		start_tell(act, &first[i]);

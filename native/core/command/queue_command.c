@@ -3,6 +3,7 @@
  * QUEUE_SET and QUOTA_SET: the tree of queues and their quotas.
  */
 #include "core/command/queue_command.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/queue.h"
 #include "core/state/journal.h"
@@ -50,7 +51,24 @@ static uint16_t queue_new_ok(const struct sk_core *core, uint32_t parent, struct
 	return SK_REASON_NONE;
 }
 
-/* A queue stays where it is; its order may change if that moves no job. */
+/* True if an order comes or goes that keeps accounts of users. */
+static bool regroups(uint16_t before, uint16_t after)
+{
+	return before != after && (before == SK_ORDER_FAIR || after == SK_ORDER_FAIR);
+}
+
+/* The live jobs of a queue and their placed tasks. */
+static uint64_t regrouped(const struct sk_core *core, uint32_t queue)
+{
+	uint64_t count = 0;
+
+	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next)
+		if (core->jobs[slot].queue == queue)
+			count += 1u + core->jobs[slot].tasks_live;
+	return count;
+}
+
+/* A queue stays where it is; its order may change if that moves no job, or few. */
 static uint16_t queue_change_ok(const struct sk_core *core, uint32_t slot, uint32_t parent,
 				const struct sk_queue_set *command, struct sk_why *why)
 {
@@ -58,13 +76,62 @@ static uint16_t queue_change_ok(const struct sk_core *core, uint32_t slot, uint3
 
 	if (queue->parent != parent)
 		return sk_because(why, SK_QUEUE_IN_USE, queue->children, queue->live);
-	if (queue->pending_all && !queue->children &&
-	    !sk_pending_same_levels(queue->order, command->order))
+	if (regroups(queue->order, command->order)) {
+		if (queue->live > SK_REGROUP_MAX || regrouped(core, slot) > SK_REGROUP_MAX)
+			return sk_because(why, SK_QUEUE_IN_USE, queue->children, queue->live);
+	} else if (queue->pending_all && !queue->children &&
+		   !sk_pending_same_levels(queue->order, command->order)) {
 		return sk_because(why, SK_QUEUE_IN_USE, 0, queue->pending_all);
+	}
 	if (queue->weight == command->weight && queue->order == command->order &&
 	    queue->placement == command->placement)
 		return SK_UNCHANGED;
 	return SK_REASON_NONE;
+}
+
+static void charge_all(struct sk_core *core, uint32_t slot, bool give)
+{
+	for (uint32_t at = core->jobs[slot].tasks_first; at; at = core->tasks[at].job_next)
+		sk_fair_charge(core, &core->tasks[at], give);
+}
+
+static void order_leave(struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (job->state == SK_PENDING && !job->hold)
+		sk_pending_remove(core, slot);
+	if (!sk_pending_by_user(core, job->queue))
+		return;
+	charge_all(core, slot, true);
+	sk_account_close(core, slot);
+}
+
+static void order_enter(struct sk_core *core, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	if (sk_pending_by_user(core, job->queue)) {
+		sk_account_open(core, slot);
+		charge_all(core, slot, false);
+	}
+	if (job->state == SK_PENDING && !job->hold)
+		sk_pending_append(core, slot);
+}
+
+/* Move the jobs of the queue out of their places by one order and into those by another. */
+static void order_set(struct sk_core *core, uint32_t queue, uint16_t order)
+{
+	bool moves = core->queues[queue].live && regroups(core->queues[queue].order, order);
+	uint32_t first = moves ? core->live.first : 0;
+
+	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next)
+		if (core->jobs[slot].queue == queue)
+			order_leave(core, slot);
+	SK_SET(core, core->queues[queue].order, order);
+	for (uint32_t slot = first; slot; slot = core->jobs[slot].order.next)
+		if (core->jobs[slot].queue == queue)
+			order_enter(core, slot);
 }
 
 uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *command,
@@ -89,7 +156,7 @@ uint16_t sk_queue_set_do(const struct sk_act *act, const struct sk_queue_set *co
 	if (!slot)
 		slot = sk_queue_create(core, command->queue, parent);
 	SK_SET(core, core->queues[slot].weight, command->weight);
-	SK_SET(core, core->queues[slot].order, command->order);
+	order_set(core, slot, command->order);
 	SK_SET(core, core->queues[slot].placement, command->placement);
 	return SK_REASON_NONE;
 }

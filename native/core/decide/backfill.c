@@ -73,6 +73,7 @@ static bool try_job(struct sk_pass *pass, uint32_t slot)
 	}
 	if (!backfill_one(pass, slot)) {
 		pass->tries++;
+		sk_line_tried(pass->plan.trial->act.core, slot);
 		tries_of(pass, job)->count++;
 		sk_plan_reserve(&pass->plan, slot);
 	}
@@ -90,7 +91,7 @@ static uint32_t try_first(struct sk_pass *pass, uint32_t slot)
 
 		if (!try_job(pass, slot))
 			return 0;
-		slot = next;
+		slot = sk_line_on(core, slot, next);
 	}
 	return slot;
 }
@@ -151,7 +152,7 @@ void sk_backfill(struct sk_trial *trial, const struct sk_line *line)
 	if (line->head) {
 		pass.plan.most = order == SK_ORDER_CONSERVATIVE ? SK_PLAN_JOBS_MAX : 1;
 		sk_plan_reserve(&pass.plan, line->head);
-		left = try_first(&pass, sk_line_settle(core, sk_pending_next(core, line->head)));
+		left = try_first(&pass, sk_line_behind(core, line->head));
 	}
 	if (!left)
 		return;

@@ -6,6 +6,7 @@
  */
 #include "core/decide/order.h"
 #include "core/ledger/queue.h"
+#include "core/policy/hints.h"
 #include "core/policy/feasible.h"
 #include "core/policy/policy.h"
 
@@ -63,10 +64,62 @@ uint32_t sk_covered_depth(const struct sk_core *core, const struct sk_job *job)
 	return 0;
 }
 
+static bool is_fair(const struct sk_core *core, uint32_t slot)
+{
+	return sk_pending_by_user(core, core->jobs[slot].queue);
+}
+
+void sk_order_round(const struct sk_core *core)
+{
+	core->hints->rounds++;
+}
+
+void sk_line_tried(const struct sk_core *core, uint32_t slot)
+{
+	if (is_fair(core, slot))
+		core->hints->tried[slot] = core->hints->rounds;
+}
+
+static bool was_tried(const struct sk_core *core, uint32_t slot)
+{
+	return is_fair(core, slot) && core->hints->tried[slot] == core->hints->rounds;
+}
+
+/* The first job of this one's line that was not tried. */
+static uint32_t line_untried(const struct sk_core *core, const struct sk_job *job)
+{
+	return sk_line_settle(core, sk_pending_first(core, job->queue, sk_queue_kind(job)));
+}
+
+uint32_t sk_line_behind(const struct sk_core *core, uint32_t head)
+{
+	return is_fair(core, head) ? line_untried(core, &core->jobs[head])
+				   : sk_line_settle(core, sk_pending_next(core, head));
+}
+
+uint32_t sk_line_on(const struct sk_core *core, uint32_t slot, uint32_t next)
+{
+	const struct sk_job *job = &core->jobs[slot];
+
+	return job->state == SK_PENDING || !is_fair(core, slot) ? next : line_untried(core, job);
+}
+
+void sk_line_started(const struct sk_core *core, struct sk_line *line, uint32_t slot)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	struct sk_line *lines = line - sk_queue_kind(job);
+
+	line->job = line_untried(core, job);
+	for (int kind = 0; kind < SK_QUEUE_KINDS; kind++)
+		if (&lines[kind] != line && lines[kind].job)
+			lines[kind].job = sk_line_settle(
+				core, sk_pending_first(core, job->queue, (enum sk_queue_kind)kind));
+}
+
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t slot)
 {
 	for (uint32_t i = 0; slot && i < SK_LINE_TRIES_MAX; i++) {
-		if (!sk_policy_lacks_choice(core, &core->jobs[slot]))
+		if (!was_tried(core, slot) && !sk_policy_lacks_choice(core, &core->jobs[slot]))
 			return slot;
 		slot = sk_pending_next(core, slot);
 	}

@@ -3,8 +3,8 @@
  * The order of waiting jobs, between queues and within one. Between queues a job that the guarantee
  * of its queue covers goes first. Next is the job of the queue with the least share for its weight,
  * compared level by level from the root. The lowest slot decides between equals. Within a queue it
- * is the order of the pending list. Invariants: all arithmetic is in integers; apply never uses an
- * order.
+ * is the order of the pending list, which in the order FAIR changes with each start. Invariants:
+ * all arithmetic is in integers; apply never uses an order.
  */
 #ifndef SK_CORE_DECIDE_ORDER_H
 #define SK_CORE_DECIDE_ORDER_H
@@ -45,6 +45,18 @@ bool sk_line_blocks(const struct sk_core *core, uint32_t job);
 uint32_t sk_line_head(const struct sk_core *core, uint32_t job);
 /* The first job at or after `job` that the core itself may place, or 0. */
 uint32_t sk_line_settle(const struct sk_core *core, uint32_t job);
+/* Begin or end a round of decisions: what was tried before counts no more. */
+void sk_order_round(const struct sk_core *core);
+/* Have the job not looked at again in this round, where a start changes the order. */
+void sk_line_tried(const struct sk_core *core, uint32_t job);
+/* The job to look at behind this one, which was tried: `next` if it has not started, or if a start
+ * changes no order, and otherwise the first that was not tried. */
+uint32_t sk_line_on(const struct sk_core *core, uint32_t job, uint32_t next);
+/* The first job to look at behind the one that holds up its line. */
+uint32_t sk_line_behind(const struct sk_core *core, uint32_t head);
+/* Go on in a line behind a job whose start has changed the order. The user's share counts for jobs
+ * with and without devices, so both lines of the queue look anew for who is first. */
+void sk_line_started(const struct sk_core *core, struct sk_line *line, uint32_t job);
 /* True if the core itself may place `other`, which waits in the line of `job`. */
 bool sk_line_has(const struct sk_core *core, uint32_t job, uint32_t other);
 /* A job of the queue and kind of this one that `random` picks, or 0: so that each of a line comes

@@ -40,6 +40,9 @@ static bool plan_passed(const struct sk_core *core, const struct sk_job *job,
 		return false;
 	if (job->request.priority != head->request.priority)
 		return job->request.priority < head->request.priority;
+	/* Shares have changed since, so the reason of its start alone says whose turn it was. */
+	if (sk_pending_by_user(core, head->queue))
+		return job->place_reason == SK_BACKFILLED;
 	return job->id > head->id;
 }
 

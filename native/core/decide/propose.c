@@ -144,6 +144,7 @@ static void pass_over(struct sk_trial *trial, struct sk_line *line, uint32_t nex
 {
 	bool blocks = sk_line_blocks(trial->act.core, line->job);
 
+	sk_line_tried(trial->act.core, line->job);
 	if (line->tries++ < SK_PREEMPT_TRIES_MAX)
 		sk_preempt_for(trial, line->job);
 	line->last = line->job;
@@ -182,6 +183,8 @@ static void place_waiting(struct sk_trial *trial)
 		if (sk_trial_take(trial, slot, trial->act.now_ns, places)) {
 			sk_trial_start(trial, slot, places);
 			line->job = next;
+			if (sk_pending_by_user(core, core->jobs[slot].queue))
+				sk_line_started(core, line, slot);
 		} else {
 			pass_over(trial, line, next);
 		}
@@ -219,7 +222,9 @@ int sk_core_propose(struct sk_core *core, const void *requests, size_t size, uin
 		try_request(&trial, (uint32_t)request, &record);
 	}
 	cancel_doomed(&trial);
+	sk_order_round(core);
 	place_waiting(&trial);
+	sk_order_round(core);
 	proposal->more |= core->journal.cut;
 	sk_journal_end(core, false);
 	return 0;

@@ -10,6 +10,7 @@
 #include "core/explain/eta.h"
 #include "core/ledger/limits.h"
 #include "core/ledger/shortfall.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/job.h"
 #include "core/ledger/node.h"
@@ -150,6 +151,30 @@ static struct sk_explain line_ahead(const struct sk_core *core, uint32_t slot, u
 	return line;
 }
 
+/* The share of what the job's user holds in its queue, in thousandths. */
+static uint64_t share_milli(const struct sk_core *core, uint32_t slot)
+{
+	return ((sk_fair_share(core, slot) >> 32) * SK_MILLI + (1u << 29)) >> 30;
+}
+
+/* Report that another user is next in the queue, because it holds less there. */
+static void explain_user(const struct sk_core *core, uint32_t slot, struct sk_lines *lines)
+{
+	const struct sk_job *job = &core->jobs[slot];
+	uint32_t first = sk_pending_first(core, job->queue, sk_queue_kind(job));
+
+	if (!sk_pending_by_user(core, job->queue) || job->hold || !first ||
+	    core->jobs[first].client == job->client || core->jobs[first].level != job->level)
+		return;
+	add_line(lines,
+		 (struct sk_explain){
+			 .reason = SK_USER_TURN,
+			 .detail = sk_fair_share(core, slot) == sk_fair_share(core, first) ? 1 : 0,
+			 .job = core->jobs[first].id,
+			 .asked = share_milli(core, slot),
+			 .have = share_milli(core, first)});
+}
+
 /* Report the job of another queue that goes before this one, though this one could start. */
 static void explain_other_queue(const struct sk_core *core, const struct sk_job *job,
 				struct sk_lines *lines)
@@ -270,6 +295,7 @@ static void explain_waiting(const struct sk_core *core, uint32_t slot, struct sk
 	explain_rules(core, &waiting, lines);
 	if (head)
 		add_line(lines, ahead);
+	explain_user(core, slot, lines);
 	if (waiting.free && !custom)
 		explain_other_queue(core, waiting.job, lines);
 	if (custom && !waiting.job->hold)

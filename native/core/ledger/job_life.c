@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/ledger/fair.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -94,6 +95,8 @@ uint32_t sk_job_create(const struct sk_act *act, const struct sk_submit *submit,
 	sk_list_insert(core, &core->live, SK_CHAIN(core->jobs, order), live_before(core, number),
 		       slot);
 	SK_ADD(core, core->queues[job->queue].live, 1);
+	if (sk_pending_by_user(core, job->queue))
+		sk_account_open(core, slot);
 	job_enter(core, slot);
 	job_tell(act, job, 0);
 	return slot;
@@ -126,6 +129,8 @@ void sk_job_finish(const struct sk_act *act, uint32_t slot, enum sk_state state,
 	sk_list_append(core, &core->finished, SK_CHAIN(core->jobs, order), slot);
 	SK_ADD(core, core->finished_count, 1);
 	SK_ADD(core, core->queues[job->queue].live, -1ull);
+	if (sk_pending_by_user(core, job->queue))
+		sk_account_close(core, slot);
 	SK_SET(core, job->queue, 0); /* the queue may be dropped and its slot reused */
 	sk_hold_release(core, slot);
 	job_tell(act, job, node);

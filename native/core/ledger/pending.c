@@ -3,6 +3,7 @@
  * One list per level and a bitmap of the levels in use, so that the first job is found by the first
  * bit.
  */
+#include "core/ledger/fair.h"
 #include "core/ledger/job.h"
 #include "core/ledger/pending.h"
 #include "core/state/index.h"
@@ -13,10 +14,7 @@
 
 bool sk_pending_same_levels(uint16_t a, uint16_t b)
 {
-	bool timed_a = a == SK_ORDER_SHORTEST || a == SK_ORDER_LEAST_ATTAINED;
-	bool timed_b = b == SK_ORDER_SHORTEST || b == SK_ORDER_LEAST_ATTAINED;
-
-	return a == b || (!timed_a && !timed_b);
+	return a == b || (a < SK_ORDER_SHORTEST && b < SK_ORDER_SHORTEST);
 }
 
 /* Four levels to each factor of two: 0 for 0, at most 255. */
@@ -55,10 +53,11 @@ static void pending_count(struct sk_core *core, const struct sk_job *job, uint64
 }
 
 /* True if these two jobs are queued in the same list. */
-static bool beside(const struct sk_job *job, const struct sk_job *other)
+static bool beside(const struct sk_core *core, const struct sk_job *job, const struct sk_job *other)
 {
 	return other->state == SK_PENDING && !other->hold && other->queue == job->queue &&
-	       other->level == job->level && sk_queue_kind(other) == sk_queue_kind(job);
+	       other->level == job->level && sk_queue_kind(other) == sk_queue_kind(job) &&
+	       (other->client == job->client || !sk_pending_by_user(core, job->queue));
 }
 
 /* The last job of the list with a smaller id, or 0. Jobs that wait again are older than most, and
@@ -71,7 +70,7 @@ static uint32_t pending_before(const struct sk_core *core, const struct sk_list 
 	if (!at || core->jobs[at].id < job->id)
 		return at;
 	next = sk_job_find(core, job->id - 1);
-	if (next && beside(job, &core->jobs[next]))
+	if (next && beside(core, job, &core->jobs[next]))
 		return next;
 	while (at && core->jobs[at].id > job->id)
 		at = core->jobs[at].queued.prev;
@@ -86,6 +85,8 @@ void sk_pending_append(struct sk_core *core, uint32_t slot)
 	struct sk_list *list = &pending->levels[level];
 
 	SK_SET(core, job->level, (uint16_t)level);
+	if (sk_pending_by_user(core, job->queue))
+		list = sk_fair_enter(core, slot);
 	sk_list_insert(core, list, SK_CHAIN(core->jobs, queued), pending_before(core, list, job),
 		       slot);
 	SK_SET(core, pending->used[level / 64],
@@ -98,30 +99,42 @@ void sk_pending_remove(struct sk_core *core, uint32_t slot)
 	struct sk_job *job = &core->jobs[slot];
 	struct sk_pending *pending = sk_pending_of(core, job->queue, sk_queue_kind(job));
 	uint32_t level = job->level;
+	struct sk_list *list = &pending->levels[level];
 
-	sk_list_remove(core, &pending->levels[level], SK_CHAIN(core->jobs, queued), slot);
+	if (sk_pending_by_user(core, job->queue))
+		list = sk_fair_line(core, slot);
+	sk_list_remove(core, list, SK_CHAIN(core->jobs, queued), slot);
+	if (list != &pending->levels[level])
+		sk_fair_leave(core, slot);
 	if (!pending->levels[level].first)
 		SK_SET(core, pending->used[level / 64],
 		       pending->used[level / 64] & ~((uint64_t)1 << (level % 64)));
 	pending_count(core, job, -1ull);
 }
 
-static uint32_t pending_from(const struct sk_pending *pending, uint32_t level)
+static uint32_t pending_from(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind,
+			     uint32_t level)
 {
+	const struct sk_pending *pending = sk_pending_of(core, queue, kind);
+
 	level = sk_bits_next(pending->used, SK_PENDING_WORDS, level);
-	return level < SK_LEVELS ? pending->levels[level].first : 0;
+	if (level == SK_LEVELS)
+		return 0;
+	return sk_pending_by_user(core, queue) ? sk_fair_first(core, &pending->levels[level])
+					       : pending->levels[level].first;
 }
 
 uint32_t sk_pending_first(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind)
 {
-	return pending_from(sk_pending_of(core, queue, kind), 0);
+	return pending_from(core, queue, kind, 0);
 }
 
 uint32_t sk_pending_next(const struct sk_core *core, uint32_t slot)
 {
 	const struct sk_job *job = &core->jobs[slot];
+	uint32_t next = job->queued.next;
 
-	if (job->queued.next)
-		return job->queued.next;
-	return pending_from(sk_pending_of(core, job->queue, sk_queue_kind(job)), job->level + 1u);
+	if (!next && sk_pending_by_user(core, job->queue))
+		next = sk_fair_after(core, slot);
+	return next ? next : pending_from(core, job->queue, sk_queue_kind(job), job->level + 1u);
 }

@@ -21,13 +21,19 @@ static inline struct sk_pending *sk_pending_of(const struct sk_core *core, uint3
 	return &core->pending[(size_t)queue * SK_QUEUE_KINDS + kind];
 }
 
+/* True if the jobs of a level are grouped by users, so that a start changes the order. */
+static inline bool sk_pending_by_user(const struct sk_core *core, uint32_t queue)
+{
+	return core->queues[queue].order == SK_ORDER_FAIR;
+}
+
 /* True if two orders use the same levels, so that jobs may stay where they are. */
 bool sk_pending_same_levels(uint16_t a, uint16_t b);
 /* True if a job that does not fit holds up all behind it; in other orders some may overtake. */
 static inline bool sk_pending_blocks(uint16_t order)
 {
 	return order == SK_ORDER_FIFO || order == SK_ORDER_BACKFILL ||
-	       order == SK_ORDER_CONSERVATIVE;
+	       order == SK_ORDER_CONSERVATIVE || order == SK_ORDER_FAIR;
 }
 
 /* The level that this job has in its queue now; 0 goes first. */
@@ -40,7 +46,7 @@ void sk_pending_append(struct sk_core *core, uint32_t job);
 void sk_pending_remove(struct sk_core *core, uint32_t job);
 /* The first job of a queue, or 0. */
 uint32_t sk_pending_first(const struct sk_core *core, uint32_t queue, enum sk_queue_kind kind);
-/* The job of the same queue and kind that comes after this one, or 0. */
+/* The job of the same queue and kind that comes after this one as things are, or 0. */
 uint32_t sk_pending_next(const struct sk_core *core, uint32_t job);
 
 #endif

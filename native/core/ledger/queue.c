@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/ledger/device.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/queue.h"
 #include "core/state/journal.h"
 #include "core/state/table.h"
@@ -153,6 +154,8 @@ void sk_queue_charge(struct sk_core *core, const struct sk_task *task, bool give
 {
 	uint32_t slot = core->jobs[task->job].queue;
 
+	if (sk_pending_by_user(core, slot))
+		sk_fair_charge(core, task, give);
 	for (; slot; slot = core->queues[slot].parent)
 		queue_charge_one(core, &core->queues[slot], task, give);
 }

@@ -131,6 +131,8 @@ struct sk_hints {
 	uint64_t evidence_n;		   /* kept so far, overwritten ones among them */
 	struct sk_choice *choices;	   /* SK_CHOICES_MAX */
 	uint64_t choices_n;		   /* told so far, overwritten ones among them */
+	uint64_t *tried;		   /* by job slot: the round in which it was last tried */
+	uint64_t rounds;		   /* begun and ended; odd while one goes on */
 	struct sk_power power[SK_MODELS_MAX];
 	uint32_t power_n;
 	struct sk_power watts[SK_MODELS_MAX + 1]; /* by a device's model; model 0: not known */

@@ -3,6 +3,7 @@
  * The check of every invariant of the ledger, in a pass over the whole state. sk_core_restore runs
  * it on a state from outside, and the tests run it after every command.
  */
+#include "core/ledger/fair.h"
 #include "core/ledger/device.h"
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -247,7 +248,8 @@ static const char *check_pending(const struct sk_core *core, uint32_t queue, uin
 			if (job->level != sk_pending_level(core, job))
 				return "a job waits on the wrong level";
 			if (before && core->jobs[before].level == job->level &&
-			    core->jobs[before].id >= job->id)
+			    core->jobs[before].id >= job->id &&
+			    (job->queued.prev || !sk_pending_by_user(core, queue)))
 				return "waiting jobs are out of order";
 		}
 		if (count != sk_pending_of(core, queue, (enum sk_queue_kind)kind)->count)
@@ -363,6 +365,73 @@ static const char *check_queues(const struct sk_core *core)
 	return queued[0] + queued[1] + held == pending ? NULL : "a pending job waits nowhere";
 }
 
+/* The sum of what accounts count and hold, each times a number of the account's own, so that sums
+ * over jobs and over accounts are equal only if each account is. */
+static uint64_t account_sum(uint64_t client, uint32_t queue, uint64_t live, uint64_t milli,
+			    uint64_t cpu, uint64_t memory)
+{
+	return sk_mix(client + queue) * (live + 3 * milli + 5 * cpu + 7 * memory);
+}
+
+static uint64_t job_sum(const struct sk_core *core, const struct sk_job *job)
+{
+	uint64_t milli = 0;
+
+	for (uint32_t at = job->tasks_first; at; at = core->tasks[at].job_next)
+		for (uint32_t i = 0; i < core->tasks[at].shares_n; i++)
+			milli += core->tasks[at].shares[i].milli;
+	return account_sum(job->client, job->queue, 1, milli,
+			   (uint64_t)job->request.cpu_milli * job->tasks_live,
+			   job->request.memory_bytes * job->tasks_live);
+}
+
+static const char *check_accounts(const struct sk_core *core)
+{
+	uint64_t sum = 0;
+	uint32_t count = 0;
+
+	for (uint32_t slot = core->live.first; slot; slot = core->jobs[slot].order.next)
+		if (sk_pending_by_user(core, core->jobs[slot].queue))
+			sum += job_sum(core, &core->jobs[slot]);
+	for (uint32_t i = 0; i <= core->account_table.mask; i++)
+		for (uint32_t at = core->account_table.buckets[i]; at;
+		     at = core->accounts[at].hash_next, count++) {
+			const struct sk_account *of = &core->accounts[at];
+
+			sum -= account_sum(of->client, of->queue, of->live, of->milli, of->cpu,
+					   of->memory);
+		}
+	if (count != core->account_pool.used)
+		return "accounts are miscounted";
+	return sum ? "an account is not the sum of its user's jobs" : NULL;
+}
+
+/* Check the order of the last starts, and that no line of a user is empty or of an unknown one. */
+static const char *check_users(const struct sk_core *core)
+{
+	uint64_t last = 0;
+	uint32_t started = 0, lines = 0;
+
+	for (uint32_t at = core->accounts_order.first; at; at = core->accounts[at].order.next) {
+		if (core->accounts[at].started <= last)
+			return "last starts are out of order";
+		last = core->accounts[at].started;
+		started++;
+	}
+	for (uint32_t i = 0; i <= core->user_line_table.mask; i++)
+		for (uint32_t at = core->user_line_table.buckets[i]; at;
+		     at = core->user_lines[at].hash_next, lines++) {
+			const struct sk_user_line *line = &core->user_lines[at];
+
+			if (!line->jobs.first || core->jobs[line->jobs.first].client !=
+							 core->accounts[line->account].client)
+				return "a line of a user is empty or another's";
+		}
+	return started == core->accounts_started && lines == core->user_line_pool.used
+		       ? NULL
+		       : "users are miscounted";
+}
+
 static const char *check_keys(const struct sk_core *core)
 {
 	uint32_t count = 0, before = 0;
@@ -432,6 +501,10 @@ const char *sk_core_check(const struct sk_core *core)
 		broken = "a job is in no list";
 	if (!broken)
 		broken = check_queues(core);
+	if (!broken)
+		broken = check_accounts(core);
+	if (!broken)
+		broken = check_users(core);
 	if (!broken)
 		broken = check_keys(core);
 	if (!broken)

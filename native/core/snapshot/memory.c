@@ -118,6 +118,12 @@ static void carve_jobs(struct sk_core *core, struct sk_carve *carve)
 	core->pending =
 		carve_zeroed(carve, (queues + 1ull) * SK_QUEUE_KINDS, sizeof *core->pending);
 	core->groups = carve_array(carve, limits->tasks + 1u, sizeof *core->groups);
+	core->accounts = carve_array(carve, limits->jobs + 1u, sizeof *core->accounts);
+	core->user_lines = carve_array(carve, limits->jobs + 1u, sizeof *core->user_lines);
+	table_carve(&core->account_table, carve, limits->jobs);
+	table_carve(&core->user_line_table, carve, limits->jobs);
+	pool_set(&core->account_pool, limits->jobs);
+	pool_set(&core->user_line_pool, limits->jobs);
 	table_carve(&core->queue_table, carve, queues);
 	table_carve(&core->group_table, carve, limits->tasks);
 	core->speeds = carve_array(carve, SK_SPEEDS_MAX + 1u, sizeof *core->speeds);
@@ -185,6 +191,8 @@ static void carve_hints(struct sk_core *core, struct sk_carve *carve)
 		carve_zeroed(carve, (uint64_t)chunks * SK_CHUNK_DEVICES, sizeof *hints->samples);
 	hints->evidence = carve_array(carve, SK_EVIDENCE_MAX, sizeof *hints->evidence);
 	hints->choices = carve_array(carve, SK_CHOICES_MAX, sizeof *hints->choices);
+	hints->tried =
+		carve_zeroed(carve, limits->jobs + limits->finished + 2ull, sizeof *hints->tried);
 }
 
 static bool limit_ok(uint32_t value, uint32_t max)

@@ -10,6 +10,7 @@
 #include "core/command/batch.h"
 #include "core/command/submit_command.h"
 #include "core/ledger/device.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/fit.h"
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
@@ -145,26 +146,6 @@ static bool saved_hold_ok(const struct sk_core *core, const struct sk_saved_job 
 	return !doomed || (!view->attempt && !(live >> (view->unmet - 1u) & 1));
 }
 
-/* True if only jobs that ran have been judged, cancelled or retried. */
-static bool saved_course_ok(const struct sk_saved_job *saved)
-{
-	const struct sk_job_view *view = &saved->view;
-	bool final = sk_state_final(view->state), ran = view->state > SK_PENDING && !final;
-
-	if (saved->verdict && !final && view->state != SK_STOPPING)
-		return false;
-	if (saved->last && !final && view->state != SK_STOPPING)
-		return false;
-	if (view->preemptions > view->retried || view->retried > view->attempt ||
-	    view->retried - view->preemptions > view->request.retries)
-		return false;
-	if (ran ? !view->attempt : view->charged_ns || view->spent_ns)
-		return false;
-	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
-	       (view->flags & SK_HAS_EXIT_CODE || !view->exit_code) &&
-	       (view->flags & SK_HAS_SIGNAL || !view->signal);
-}
-
 static bool saved_models_ok(const struct sk_core *core, const struct sk_request *request)
 {
 	for (uint32_t i = 0; i < SK_JOB_MODELS_MAX && request->models[i]; i++)
@@ -192,7 +173,7 @@ static bool saved_job_ok(const struct sk_core *core, const struct sk_saved_job *
 	if (saved->verdict >= SK_STATE_END ||
 	    (saved->verdict > SK_PENDING && saved->verdict < SK_SUCCEEDED))
 		return false;
-	return view->tasks_live <= view->request.tasks && saved_course_ok(saved) &&
+	return view->tasks_live <= view->request.tasks && sk_saved_course_ok(saved) &&
 	       saved_met_ok(saved) && saved_hold_ok(core, saved);
 }
 
@@ -278,6 +259,8 @@ static bool read_job(struct sk_core *core, struct sk_snapshot_reader *reader, bo
 	*(live ? &core->live_count : &core->finished_count) += 1;
 	if (live)
 		core->queues[core->jobs[slot].queue].live++;
+	if (live && sk_pending_by_user(core, core->jobs[slot].queue))
+		sk_account_open(core, slot);
 	if (saved.view.state == SK_PENDING)
 		job_wait(core, slot, saved.view.hold);
 	return true;
@@ -485,11 +468,28 @@ static bool read_speed(struct sk_core *core, struct sk_snapshot_reader *reader)
 	return true;
 }
 
+/* Accounts are saved in the order of their last starts. */
+static bool read_account(struct sk_core *core, struct sk_snapshot_reader *reader, uint64_t *last)
+{
+	struct sk_saved_account saved;
+	uint32_t slot;
+
+	if (!read_record(reader, &saved, sizeof saved) || saved.zero || saved.started <= *last ||
+	    saved.started > core->counters.placed)
+		return false;
+	*last = saved.started;
+	slot = sk_account_find(core, saved.queue, saved.client);
+	if (!slot || core->accounts[slot].started)
+		return false;
+	sk_account_started(core, slot, saved.started);
+	return true;
+}
+
 static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 		     const struct sk_saved_head *head)
 {
 	uint32_t node = 0, task_node = 0;
-	uint64_t job = 0;
+	uint64_t job = 0, started = 0;
 
 	if (!read_models(core, head) || !read_traits(core, head) ||
 	    !read_queues(core, reader, head->queues))
@@ -512,15 +512,17 @@ static bool read_all(struct sk_core *core, struct sk_snapshot_reader *reader,
 	for (uint32_t i = 0; i < head->speeds; i++)
 		if (!read_speed(core, reader))
 			return false;
+	for (uint32_t i = 0; i < head->accounts; i++)
+		if (!read_account(core, reader, &started))
+			return false;
 	return !reader->left;
 }
 
 static bool head_ok(const struct sk_saved_head *head, size_t size)
 {
 	return head->magic == SK_SAVED_MAGIC && head->version == SK_SAVED_VERSION && !head->zero &&
-	       !head->zero_speeds && head->size == size && head->next_job &&
-	       sk_core_memsize(&head->limits) && head->live <= head->limits.jobs &&
-	       head->finished <= head->limits.finished;
+	       head->size == size && head->next_job && sk_core_memsize(&head->limits) &&
+	       head->live <= head->limits.jobs && head->finished <= head->limits.finished;
 }
 
 static bool digest_ok(const uint8_t *bytes, size_t size, uint64_t expected)

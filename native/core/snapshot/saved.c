@@ -2,6 +2,7 @@
  *
  * The checks of saved records that need little or nothing of the records before them.
  */
+#include "core/ledger/job.h"
 #include "core/ledger/speed.h"
 #include "core/ledger/traits.h"
 #include "core/snapshot/saved.h"
@@ -49,6 +50,25 @@ bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue 
 			return false;
 	}
 	return true;
+}
+
+bool sk_saved_course_ok(const struct sk_saved_job *saved)
+{
+	const struct sk_job_view *view = &saved->view;
+	bool final = sk_state_final(view->state), ran = view->state > SK_PENDING && !final;
+
+	if (saved->verdict && !final && view->state != SK_STOPPING)
+		return false;
+	if (saved->last && !final && view->state != SK_STOPPING)
+		return false;
+	if (view->preemptions > view->retried || view->retried > view->attempt ||
+	    view->retried - view->preemptions > view->request.retries)
+		return false;
+	if (ran ? !view->attempt : view->charged_ns || view->spent_ns)
+		return false;
+	return !(view->flags & ~(SK_HAS_EXIT_CODE | SK_HAS_SIGNAL)) &&
+	       (view->flags & SK_HAS_EXIT_CODE || !view->exit_code) &&
+	       (view->flags & SK_HAS_SIGNAL || !view->signal);
 }
 
 bool sk_saved_speed_ok(const struct sk_core *core, const struct sk_saved_speed *saved)

@@ -2,9 +2,10 @@
  *
  * The state as bytes. The parts follow each other in this order: sk_saved_head, queues by slot,
  * nodes by slot (each with its devices), live jobs by id, ended jobs by end, tasks by node slot in
- * order of placing, keys from the oldest, speeds from the one measured first. Invariants: lists are
- * saved in their order and indexes not at all, so that equal states give equal bytes whatever their
- * history. Another layout has another SK_SAVED_VERSION.
+ * order of placing, keys from the oldest, speeds from the one measured first, accounts of users
+ * that started a job from the one longest ago. Invariants: lists are saved in their order and
+ * indexes not at all, so that equal states give equal bytes whatever their history. Another layout
+ * has another SK_SAVED_VERSION.
  */
 #ifndef SK_CORE_SNAPSHOT_SAVED_H
 #define SK_CORE_SNAPSHOT_SAVED_H
@@ -34,7 +35,7 @@ struct sk_saved_head {
 	uint32_t models;
 	uint32_t traits;
 	uint32_t speeds;
-	uint32_t zero_speeds;
+	uint32_t accounts; /* 0 below feature level 4 */
 	struct sk_counters counters;
 	uint64_t model[SK_MODELS_MAX];
 	struct sk_traits trait[SK_TRAITS_MAX]; /* from position 1 */
@@ -136,12 +137,22 @@ struct sk_saved_speed {
 };
 _Static_assert(sizeof(struct sk_saved_speed) == 80, "stored layout");
 
+struct sk_saved_account {
+	uint64_t client;
+	uint64_t started;
+	uint32_t queue; /* slot */
+	uint32_t zero;
+};
+_Static_assert(sizeof(struct sk_saved_account) == 24, "stored layout");
+
 /* True for labels that are ascending with zeros behind the last. */
 bool sk_saved_labels_ok(const struct sk_saved_node *saved);
 /* True for a reservation that NODE_RESERVE would accept; the queue may have been dropped since. */
 bool sk_saved_reserve_ok(const struct sk_saved_node *saved);
 /* True for quotas that are ascending by models which were read. */
 bool sk_saved_quotas_ok(const struct sk_core *core, const struct sk_saved_queue *saved);
+/* True if only a job that ran has been judged, cancelled or retried. */
+bool sk_saved_course_ok(const struct sk_saved_job *saved);
 /* True for a speed of a model that was read, with all of its samples, which is not there yet. */
 bool sk_saved_speed_ok(const struct sk_core *core, const struct sk_saved_speed *saved);
 

@@ -154,6 +154,18 @@ static void save_speeds(struct sk_writer *writer, const struct sk_core *core)
 	}
 }
 
+static void save_accounts(struct sk_writer *writer, const struct sk_core *core)
+{
+	for (uint32_t slot = core->accounts_order.first; slot;
+	     slot = core->accounts[slot].order.next) {
+		struct sk_saved_account saved = {.client = core->accounts[slot].client,
+						 .started = core->accounts[slot].started,
+						 .queue = core->accounts[slot].queue};
+
+		write_record(writer, &saved, sizeof saved);
+	}
+}
+
 static struct sk_saved_head saved_head(const struct sk_core *core)
 {
 	struct sk_saved_head head = {
@@ -174,6 +186,7 @@ static struct sk_saved_head saved_head(const struct sk_core *core)
 		.models = core->models_n,
 		.traits = core->traits_n,
 		.speeds = core->speed_pool.used,
+		.accounts = core->accounts_started,
 		.counters = core->counters,
 	};
 
@@ -201,6 +214,7 @@ static uint64_t save(const struct sk_core *core, uint8_t *bytes)
 		save_tasks(&writer, core, slot);
 	save_keys(&writer, core);
 	save_speeds(&writer, core);
+	save_accounts(&writer, core);
 	return sk_digest_end(writer.digest);
 }
 
@@ -214,7 +228,8 @@ size_t sk_core_snapshot_size(const struct sk_core *core)
 	       jobs * sizeof(struct sk_saved_job) +
 	       core->task_pool.used * sizeof(struct sk_saved_task) +
 	       core->key_pool.used * sizeof(struct sk_saved_key) +
-	       core->speed_pool.used * sizeof(struct sk_saved_speed);
+	       core->speed_pool.used * sizeof(struct sk_saved_speed) +
+	       core->accounts_started * sizeof(struct sk_saved_account);
 }
 
 uint64_t sk_core_digest(const struct sk_core *core)

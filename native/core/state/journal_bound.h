@@ -14,6 +14,7 @@
 
 #define SK_JOURNAL_AFTER 2048ull   /* one job that waited for others is released */
 #define SK_JOURNAL_PROMOTE 2048ull /* one job whose time has come */
+#define SK_JOURNAL_REGROUP 1024ull /* one job or task of a queue whose order groups by users */
 #define SK_JOURNAL_SPEED 2048ull   /* the measures of one task that ended */
 
 #endif

@@ -286,11 +286,37 @@ struct sk_index {
 	uint32_t words;
 };
 
-/* Pending jobs of one kind in one queue, by level (0 goes first) and by id within one. */
+/* Pending jobs of one kind in one queue, by level (0 goes first) and by id within one. Where the
+ * order is FAIR, `levels` lists the lines of users. */
 struct sk_pending {
 	struct sk_list levels[SK_LEVELS];
 	uint64_t used[SK_LEVELS / 64];
 	uint64_t count;
+};
+
+/* One user in one queue whose order is FAIR, with the amounts that its placed tasks hold. */
+struct sk_account {
+	uint64_t client;
+	uint64_t milli;
+	uint64_t cpu;
+	uint64_t memory;
+	uint64_t started; /* tasks that were placed up to the last start of a job; 0: none was */
+	struct sk_link order; /* once one was: the one that started last comes last */
+	uint32_t queue;	      /* slot */
+	uint32_t live;	      /* jobs of the user in the queue, pending or placed */
+	uint32_t hash_next;
+	uint32_t free_next;
+};
+
+/* The queued jobs of one user in one queue on one level, where the order is FAIR. */
+struct sk_user_line {
+	uint32_t account;
+	uint16_t kind;
+	uint16_t level;
+	struct sk_list jobs; /* by id */
+	struct sk_link link; /* among the lines of the level */
+	uint32_t hash_next;
+	uint32_t free_next;
 };
 
 enum sk_queue_kind { SK_QUEUE_HOST, SK_QUEUE_DEVICE, SK_QUEUE_KINDS };
@@ -423,6 +449,14 @@ struct sk_core {
 	uint32_t queues_end;		 /* past the last slot in use */
 	uint64_t queued[SK_QUEUE_KINDS]; /* jobs in all queues */
 	struct sk_list doomed;		 /* pending jobs that can never start, by id */
+	struct sk_account *accounts;
+	struct sk_pool account_pool;
+	struct sk_table account_table;
+	struct sk_list accounts_order;
+	uint32_t accounts_started; /* in this list */
+	struct sk_user_line *user_lines;
+	struct sk_pool user_line_pool;
+	struct sk_table user_line_table;
 	struct sk_group *groups;
 	struct sk_pool group_pool;
 	struct sk_table group_table;

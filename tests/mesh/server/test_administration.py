@@ -82,6 +82,16 @@ def test_a_new_cluster_and_a_queue_made_without_an_order_backfill(bench: Bench) 
     assert [view.order for view in shown if view] == ["backfill", "backfill"]
 
 
+def test_a_queue_is_fair_where_its_level_lets(bench: Bench) -> None:
+    assert settle(bench, QueueSetRequest("default", order="fair")) is True
+    assert settle(bench, QueueSetRequest("default", order="backfill")) is True
+    state = bench.replica.state
+    state.config = msgspec.structs.replace(state.config, level=3)
+    with pytest.raises(Refused, match="no queue has the order fair at feature level 3") as refused:
+        administration.queue_set(None, QueueSetRequest("default", order="fair"), state, 0)
+    assert "stoker cluster upgrade" in refused.value.hint
+
+
 def test_a_queue_is_made_once_changed_in_part_and_removed(bench: Bench) -> None:
     made = QueueSetRequest(queue="a", weight=3, order="least-attained", placement="power")
     assert settle(bench, made) is True

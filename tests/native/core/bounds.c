@@ -11,6 +11,7 @@
 
 #include "core/command/command.h"
 #include "core/core.h"
+#include "core/ledger/fair.h"
 #include "core/ledger/hold.h"
 #include "core/ledger/job.h"
 #include "core/ledger/task.h"
@@ -89,8 +90,10 @@ static void make_nodes(void)
 static void make_queues(void)
 {
 	for (uint32_t queue = 1; queue <= DEPTH; queue++) {
-		struct sk_queue_set set = {
-			.queue = queue, .parent = queue - 1, .weight = 1, .order = SK_ORDER_FIFO};
+		struct sk_queue_set set = {.queue = queue,
+					   .parent = queue - 1,
+					   .weight = 1,
+					   .order = queue == DEPTH ? SK_ORDER_FAIR : SK_ORDER_FIFO};
 
 		compare("queue set", do_now(&set, SK_QUEUE_SET, sizeof set, 0), SK_JOURNAL_REQUEST);
 		for (uint64_t model = 8; model--;) {
@@ -282,6 +285,35 @@ static void promote(void)
 	sk_journal_end(core, true);
 }
 
+/* A queue with as many jobs of as many users as may be there changes its order to and fro. */
+static void regroup(void)
+{
+	struct sk_queue_set set = {.queue = 20, .weight = 1, .order = SK_ORDER_BACKFILL};
+
+	do_now(&set, SK_QUEUE_SET, sizeof set, 0);
+	for (uint32_t i = 0; i < SK_REGROUP_MAX; i++) {
+		struct sk_submit one = {.client = 100 + i,
+					.key = {core->next_job},
+					.request = {.priority = (int16_t)(i % 100),
+						    .tasks = 1,
+						    .kinds = SK_DEVICE_GPU,
+						    .queue = 20}};
+
+		do_now(&one, SK_SUBMIT, sizeof one, 0);
+		if (i % 3 == 2) /* three slots of the bound are for two jobs, of which one runs */
+			i += place(core->next_job - 1, 1, 0, 8) != 0;
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t reserved;
+
+		set.order = i ? SK_ORDER_BACKFILL : SK_ORDER_FAIR;
+		set.header.kind = SK_QUEUE_SET;
+		reserved = sk_command_journal_max(core, &set.header);
+		compare("order that groups by users", do_now(&set, SK_QUEUE_SET, sizeof set, 0),
+			reserved);
+	}
+}
+
 int main(void)
 {
 	size_t size = sk_core_memsize(&limits);
@@ -299,6 +331,7 @@ int main(void)
 	lose_devices();
 	lose_nodes();
 	promote();
+	regroup();
 	broken = sk_core_check(core);
 	if (broken)
 		printf("%s\n", broken);

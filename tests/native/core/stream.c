@@ -115,7 +115,7 @@ static void add_queue(struct stream *s, struct batch *batch)
 		.queue = (uint32_t)stream_chance(s, 7),
 		.parent = (uint32_t)ONE_OF(s, 0, 0, 1, 2, 3, 4),
 		.weight = (uint32_t)ONE_OF(s, 0, 1, 1, 1, 2, 9),
-		.order = (uint16_t)stream_chance(s, 8),
+		.order = (uint16_t)stream_chance(s, SK_ORDER_END + 1),
 		.placement = (uint16_t)ONE_OF(s, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)};
 
 	add(batch, &set, SK_QUEUE_SET, sizeof set);

@@ -54,6 +54,17 @@ def test_a_job_that_can_never_start_stops_the_others_in_strict_order_alone(polic
     assert done.unfinished == (3 if policy == "fifo" else 0)
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("backfill", [10, 20, 30, 40]), ("fair", [10, 30, 40, 20]), ("fair-queues", [10, 30, 40, 20])],
+)
+def test_a_tenant_with_one_job_is_next_where_the_policy_is_fair(
+    policy: str, expected: list[float]
+) -> None:
+    jobs = [job(0, 2, 10, "many"), job(1, 2, 10, "many"), job(2, 2, 10, "many"), job(3, 2, 10, "b")]
+    assert ends(replay(jobs, ONE_NODE, POLICIES[policy])) == expected
+
+
 def test_shortest_first_overtakes_in_line() -> None:
     jobs = [job(0, 2, 50), job(1, 2, 100), job(2, 2, 10), job(3, 2, 40)]
     assert ends(replay(jobs, ONE_NODE, POLICIES["sjf"])) == [50, 200, 60, 100]

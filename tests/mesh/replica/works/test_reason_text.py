@@ -102,3 +102,10 @@ def test_devices_of_other_vendors_are_hinted_at_where_they_would_do(
     assert "--mix-vendors" in reason_text.hint(Book(), reason, 4, 2, 4)
     assert not reason_text.hint(Book(), reason, 4, 2, 3)
     assert not reason_text.hint(Book(), reason, 4, 2)
+
+
+def test_who_is_next_of_users_who_hold_the_same_is_told_as_well() -> None:
+    said = reason_text.words(Book(), Reason.USER_TURN, job=7, asked=250, have=0)
+    assert said.endswith("job 7 is next: it holds 0 % of the cluster in this queue, this one 25 %")
+    same = reason_text.words(Book(), Reason.USER_TURN, job=7, asked=250, have=250, detail=1)
+    assert same.endswith("this one 25 %, and had its last start longer ago, or is older")
