@@ -14,13 +14,11 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import struct
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from stoker.agent import lean_imports  # noqa: F401  # isort: skip  # first: it makes msgspec smaller
 import msgspec
@@ -28,7 +26,6 @@ import msgspec
 from stoker.agent.state.gossip_files import SERF
 from stoker.agent.state.state_folder import (
     AGENT,
-    StateFolder,
     load,
     locate,
     write_cluster,
@@ -37,13 +34,14 @@ from stoker.agent.state.state_folder import (
 from stoker.agent.supervise import (
     broker_port,
     broker_setup,
-    confine,
+    child_process,
     lock,
     log_rotation,
+    notify_socket,
     pids,
     serf_setup,
 )
-from stoker.agent.supervise.process_table import Program, environment, programs
+from stoker.agent.supervise.process_table import Program, programs
 from stoker.agent.supervise.processes import (
     Adopted,
     AllReady,
@@ -131,11 +129,11 @@ class Supervisor:
             loop.add_signal_handler(number, self._stop_requested, number)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
-        self.notify = open_notify_socket(self.state)
+        self.notify = notify_socket.opened(self.state)
         loop.add_reader(self.notify, self._read_notification)
         loop.call_later(WAITS_S, self._tell_waiting)
         rotating = asyncio.create_task(self._rotate())
-        beating = asyncio.create_task(beat_watchdog())
+        beating = asyncio.create_task(notify_socket.beat_watchdog())
         self._adopt()
         await self.stopped.wait()
         rotating.cancel()
@@ -169,7 +167,7 @@ class Supervisor:
         self._log("supervisor", f"{number.name}: stopping")
         self.end_all = self.settings.foreground and number == signal.SIGINT
         self.begins_again = False
-        notify_above("STOPPING=1")
+        notify_socket.tell_above("STOPPING=1")
         self._feed(StopRequested())
 
     def _reload(self) -> None:
@@ -251,7 +249,7 @@ class Supervisor:
 
     def _ended_as(self, name: str, status: int) -> str:
         self.codes[name] = os.waitstatus_to_exitcode(status)
-        return exit_text(status)
+        return child_process.exit_text(status)
 
     def _reap(self) -> None:
         """Collect orphaned zombies as process 1 of a container; `_gone` collects the own
@@ -294,7 +292,7 @@ class Supervisor:
                 self._settle_log()
             if name == SERF:
                 serf_setup.prepare(self.state, self.recorded)
-            pid = spawn(program, self.state)
+            pid = child_process.spawn(program, self.state)
         except (OSError, StokerError) as error:  # no memory, a full disk: tried again after a wait
             self.codes.pop(name, None)
             self._feed(ProcessExited(name, f"cannot be started: {error}"))
@@ -377,7 +375,7 @@ class Supervisor:
         self._write_endpoint()
         self._log("supervisor", f"ready at {url}")
         self._report(event="ready")
-        notify_above(f"READY=1\nSTATUS=serving at {url}")
+        notify_socket.tell_above(f"READY=1\nSTATUS=serving at {url}")
 
     def _tell_waiting(self) -> None:
         """Tell who waits for a joined node that it lacks nothing but its cluster, which is away.
@@ -396,7 +394,7 @@ class Supervisor:
             return
         self._log("supervisor", f"the cluster at {self.cluster.url} is away: {status}")
         self._report(event="waiting", text=status.removeprefix(WAITING))
-        notify_above(f"READY=1\nSTATUS={status}")
+        notify_socket.tell_above(f"READY=1\nSTATUS={status}")
 
     def _write_endpoint(self) -> None:
         """Write the endpoint file, once the node is ready."""
@@ -467,78 +465,6 @@ class Supervisor:
         if self.settings.report >= 0:
             with contextlib.suppress(OSError):  # `stoker up` has ended
                 os.write(self.settings.report, json.dumps(fields).encode() + b"\n")
-
-
-def spawn(program: Program, state: StateFolder) -> int:
-    """Start one program in its own session, confined, with its log file as output."""
-    variables = environment(state)
-    pid = os.fork()
-    if pid != 0:
-        return pid
-    try:
-        os.setsid()
-        log = log_rotation.open_log(state.log / f"{program.spec.name}.log")
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        confine.limit(program.nofile)
-        if program.capless and confine.may_drop():
-            reached = [Path(sys.executable), Path(__file__), Path(program.argv[0]), state.root]
-            confine.drop_capabilities(confine.needed_to_read(reached))
-        confine.no_new_privileges()
-        variables["NOTIFY_SOCKET"] = str(notify_path(state))
-        variables[pids.MARK] = pids.mark(state.instance, program.spec.name, os.getpid())
-        os.chdir("/")
-        os.execve(program.argv[0], program.argv, variables)
-    except BaseException as error:
-        os.write(2, f"{program.argv[0]}: cannot be started: {error}\n".encode())
-    os._exit(127)
-
-
-def notify_path(state: StateFolder) -> Path:
-    return state.run / "notify.sock"
-
-
-def open_notify_socket(state: StateFolder) -> socket.socket:
-    """Open the socket for READY=1; only this uid may write, and each datagram carries its pid."""
-    path = notify_path(state)
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    former = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    finally:
-        os.umask(former)
-    return sock
-
-
-def notify_above(text: str) -> None:
-    """Notify systemd if it started this process (sd_notify(3))."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.sendto(text.encode(), address.replace("@", "\0", 1))
-
-
-async def beat_watchdog() -> None:
-    """Send WATCHDOG=1 at half of systemd's period while the loop runs."""
-    period_us = int(os.environ.get("WATCHDOG_USEC", "0"))
-    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
-        return
-    while period_us > 0:
-        notify_above("WATCHDOG=1")
-        await asyncio.sleep(period_us / 2e6)
-
-
-def exit_text(status: int) -> str:
-    """Return a wait status in words for people."""
-    code = os.waitstatus_to_exitcode(status)
-    return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
 def main(table: Sequence[Program] | None = None) -> None:
