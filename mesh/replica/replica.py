@@ -347,8 +347,10 @@ class Replica:
 
     def _log_entries(self, event: events.LogEntries, now: Instant) -> None:
         for seq, data in event.entries:
-            if self._leadership.halted or self._reading.skips:
+            if self._leadership.halted:
                 return
+            if self._reading.skips:
+                break  # what was read before the gap is claimed to others, so it is stored
             try:
                 if self._follower.read(seq, data):
                     self.apply_ready(now)

@@ -252,6 +252,26 @@ def test_a_disk_has_the_entries_of_a_state_before_its_snapshot(signers: list[Ide
     assert saved > 1
 
 
+def test_a_disk_has_what_was_read_before_a_gap(signers: list[Identity]) -> None:
+    """The replica claims it with its next pledge, although it looks for the missing entry first."""
+    cluster = Cluster(signers)
+    leader = cluster.settle()
+    late = leader % 3 + 1
+    cluster.kill(late)
+    for number in range(8):
+        cluster.submit(leader, number)
+        cluster.pass_time(0.05)
+    follower, disk = cluster.boot(late), cluster.disks[late]
+    before, found = follower.tail.end.index, list(cluster.log.read(1))
+    del found[-3]
+    for effect in follower.step(events.LogEntries(tuple(found)), cluster.now, cluster.now):
+        if isinstance(effect, events.Store):
+            disk.store(effect)
+    end = follower.tail.end.index
+    assert before < end < cluster.replicas[leader].state.index - 2
+    assert [index for index, _ in disk.entries][-1] == end
+
+
 def test_a_candidate_stands_down_if_it_cannot_hold_what_a_voter_has(cluster: Cluster) -> None:
     """A majority may have confirmed it, so nobody may lead without it."""
     first = cluster.settle()
