@@ -113,7 +113,7 @@ class Replica:
         self._repaired: HeldEntry | None = None
         self._repair_name = ""
         plan = SnapshotPlan(settings.log_max_bytes, settings.snapshot_entries, loaded[0])
-        self._compaction = compaction = LogCompaction(plan, state, outbox)
+        self._compaction = compaction = LogCompaction(plan, state, self._tail, outbox)
         way = compaction, self._peers, self._leadership
         self._snapshots = SnapshotRecords(*way, self._appends, self._outage)
         self._accounts = AccountUpdates(state)

@@ -48,7 +48,7 @@ class SnapshotRecords:
         """Record a snapshot of this replica that is durable, or tell the leader of it."""
         blob = SnapshotBlob(event.seq, event.digest, event.place, event.agreed)
         if self._peers.alone:
-            self._compaction.saved(event.seq, full=bool(self._outage.full))
+            self._compaction.saved(blob, full=bool(self._outage.full))
             self._appends.enqueue(SnapshotWork(blob), now)
         else:
             self._peers.saved(blob)
@@ -57,5 +57,5 @@ class SnapshotRecords:
     def record_agreed(self, now: Instant) -> None:
         """Record in the log that a majority has the newest snapshot, so that it can be trimmed."""
         if (blob := self._peers.take_agreed()) is not None and self._leadership.leads:
-            self._compaction.saved(blob.seq, full=bool(self._outage.full))
+            self._compaction.saved(blob, full=bool(self._outage.full))
             self._appends.enqueue(SnapshotWork(blob), now)

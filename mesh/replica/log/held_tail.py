@@ -296,15 +296,23 @@ class HeldTail:
         return taken
 
     def trim_to(self, applied: Applied) -> int:
-        """Return how far the log may be trimmed; 0 if that would reach beyond the snapshot.
-
-        A log that lost everything has begun again, and its places are others than those recorded.
-        """
+        """Return how far the log may be trimmed behind a snapshot that was recorded; 0: not yet."""
         if applied.snapshot is None or not applied.trim_to:
             return 0
-        beyond = self.after(applied.snapshot.index)
-        reaches = any(0 < held.seq <= applied.trim_to for held in beyond)
-        return 0 if reaches else applied.trim_to
+        return applied.trim_to if self.may_trim(applied.trim_to, applied.snapshot.index) else 0
+
+    def may_trim(self, seq: int, index: int) -> bool:
+        """Return True if no entry beyond `index`, which a snapshot has, is in the log up to `seq`.
+
+        A log that lost everything has begun again, and its places are others than those recorded.
+        Places grow along the chain, so those of entries behind a known one are beyond it. An
+        applied entry before it whose place was forgotten can be anywhere; one of the only scheduler
+        is on its way to the end of the log.
+        """
+        beyond = list(self.after(index))
+        if self._keeps and beyond and not beyond[0].seq:
+            return False
+        return not any(0 < held.seq <= seq for held in beyond)
 
     # --- repair of the log ------------------------------------------------------------------------
 

@@ -6,18 +6,23 @@ Owns the order: a snapshot is durable before the log says so, and the log is tri
 
 from __future__ import annotations
 
+from stoker.mesh.log.entry import SnapshotBlob
 from stoker.mesh.replica import events
+from stoker.mesh.replica.log.held_tail import HeldTail
 from stoker.mesh.replica.log.snapshot_plan import SnapshotPlan
 from stoker.mesh.replica.outbox import Outbox
 from stoker.mesh.replica.state import ReplicaState
 
 
 class LogCompaction:
-    """The snapshots of one replica; `plan` says when and how far."""
+    """The snapshots of one replica; `plan` says when and how far, and `tail` what is beyond."""
 
-    def __init__(self, plan: SnapshotPlan, state: ReplicaState, outbox: Outbox) -> None:
+    def __init__(
+        self, plan: SnapshotPlan, state: ReplicaState, tail: HeldTail, outbox: Outbox
+    ) -> None:
         self._plan = plan
         self._state = state
+        self._tail = tail
         self._outbox = outbox
 
     def applied(self, size: int) -> None:
@@ -38,13 +43,17 @@ class LogCompaction:
             self._plan.begin()
             self._outbox.put(events.SaveSnapshot(self._state.snapshot()))
 
-    def saved(self, seq: int, *, full: bool) -> None:
-        """Note that the snapshot of log entry `seq` is durable.
+    def saved(self, blob: SnapshotBlob, *, full: bool) -> None:
+        """Note that a snapshot is durable, and that a majority has it.
 
         A full log cannot record it first, so it is trimmed now: the file was read back.
         """
         self._outbox.count("snapshots")
-        self._trim(self._plan.saved(seq, full=full))
+        seq = self._plan.saved(blob.seq, full=full)
+        if seq is not None and not self._tail.may_trim(seq, blob.index):
+            self._plan.trim_failed()
+            seq = None
+        self._trim(seq)
 
     def failed(self) -> None:
         """Note that no snapshot was taken; the next is due after as many entries again."""

@@ -33,7 +33,7 @@ def test_seeds_find_nothing(batch: int) -> None:
     [
         *(30011, 40160, 40228, 40750, 41772, 71224, 75267, 602058, 610770, 610786, 930764, 934450),
         *(942350, 942642, 943482, 944282, 947193, 947369, 662, 952648, 961515, 962178, 988314),
-        3001294,
+        *(3001294, 3040835),
     ],
 )
 def test_a_seed_that_once_broke_finds_nothing(seed: int) -> None:
@@ -47,7 +47,8 @@ def test_a_seed_that_once_broke_finds_nothing(seed: int) -> None:
     left a roster that it did not know yet, and 947369 by a snapshot on a disk without the entries
     before it. 988314 broke by followers that had read an entry which the log lost, and did not look
     when the leader had appended its own in that place, and 3001294 by one that claimed what it had
-    read before a gap, and had not stored. The others
+    read before a gap, and had not stored. 3040835 broke by a leader that trimmed an applied entry
+    whose place in a new log it did not know. The others
     were asked for more than is promised: a scheduler of two lost its memory,
     and the end of a job was on its way at the last moment. 662 broke by a candidate that bound the
     vote which another one needed, and 952648 by an entry that was appended at another place under

@@ -370,6 +370,14 @@ def test_a_log_is_not_trimmed_beyond_a_snapshot_whose_places_are_others_now(
     assert replica.tail.trim_to(Applied(snapshot=taken, trim_to=third.seq)) == third.seq
     assert replica.tail.trim_to(Applied(snapshot=taken, trim_to=fifth.seq)) == 0
 
+    fourth = replica.tail.at(4)
+    assert fourth is not None
+    replica.tail.forget_places()
+    replica.tail.appended(5, fifth.seq)
+    assert not replica.tail.may_trim(third.seq, 3), "entry 4 can be anywhere before entry 5"
+    replica.tail.appended(4, fourth.seq)
+    assert replica.tail.may_trim(third.seq, 3)
+
 
 def peer_message(
     cluster: Cluster, sender: int, to: int, message: wire.Message, *, name: str = CLUSTER
