@@ -9,13 +9,17 @@ schedulers whose leases and ranks are judged in time load both cores: these test
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import gc
+import inspect
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +34,8 @@ settings.load_profile("busy")
 os.environ.pop("COLUMNS", None)
 
 HERE = Path(__file__).parent
+ASYNC_S = 290.0
+"""The time that a test in a loop has, a little less than pytest's `timeout`."""
 MACHINE = (
     "probes",
     "agent/tracing/test_job_governor_sites.py",
@@ -143,9 +149,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (part := _part(item.path)) != OTHERS:
             item.add_marker(part)
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.obj = _bounded(item.obj)
     if config.option.markexpr == OTHERS:
         places = _mixed(list(dict.fromkeys(item.path for item in items)))
         items.sort(key=lambda item: places[item.path])
+
+
+def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Return the test with a bound of its own: what pytest-timeout raises in a signal handler is
+    lost where a callback of the loop runs just then, and the test would hang for ever."""
+
+    @functools.wraps(test)
+    async def bounded(*arguments: Any, **named: Any) -> None:
+        async with asyncio.timeout(ASYNC_S):
+            await test(*arguments, **named)
+
+    return bounded
 
 
 @pytest.fixture(scope="module")

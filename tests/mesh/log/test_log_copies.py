@@ -8,9 +8,11 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from stoker.mesh.log.jetstream_log import JetStreamLog, OutcomeUnknown, StreamGone, WrongTail
+from stoker.mesh.wire import subjects
 from stoker.native.errors import Unavailable
 from tests.mesh.log.test_jetstream_log import connect, contents
 from tests.mesh.nats_server import CLUSTER, Server
@@ -61,11 +63,24 @@ async def test_entries_outlive_any_broker_of_three(brokers: list[Server]) -> Non
 
 async def found(log: JetStreamLog) -> list[bytes]:
     """The entries of the log as soon as it can be read."""
-    while True:
-        try:
-            return [data for _, data in await contents(log)]
-        except Unavailable:
-            continue
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return [data for _, data in await contents(log)]
+            except Unavailable:
+                continue
+
+
+async def copied_everywhere(log: JetStreamLog) -> None:
+    """Wait until the stream's leader knows that no copy is behind; an entry is acknowledged once
+    two of three brokers have it."""
+    async with asyncio.timeout(60):
+        while True:
+            call = f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}"
+            answer = msgspec.json.decode(await log._requests.request(call, b"", 5.0))
+            copies = answer.get("cluster", {}).get("replicas", ())
+            if len(copies) == 2 and all(c["current"] and not c.get("lag") for c in copies):
+                return
 
 
 async def test_one_broker_that_is_left_reads_all(brokers: list[Server]) -> None:
@@ -73,10 +88,12 @@ async def test_one_broker_that_is_left_reads_all(brokers: list[Server]) -> None:
     log = await opened(brokers[0], 3)
     for tail in range(300):
         await log.append_at(tail, b"e%d" % tail, f"1-{tail}")
+    await copied_everywhere(log)
     for server in brokers[1:]:
         server.kill()
-    while len(left := await found(log)) < 300:  # an entry may be acknowledged before it is here
-        continue
+    async with asyncio.timeout(60):
+        while len(left := await found(log)) < 300:  # it is here, and may be read a moment later
+            continue
     assert left == [b"e%d" % number for number in range(300)]
     assert await contents(log, 299) == [(299, b"e298"), (300, b"e299")]
     assert await contents(log, 301) == []
