@@ -9,7 +9,7 @@
 #ifndef SK_CORE_LEDGER_FAIR_H
 #define SK_CORE_LEDGER_FAIR_H
 
-#include "core/ledger/pending.h"
+#include "core/ledger/waiting_list.h"
 
 #define SK_REGROUP_MAX 1024u /* jobs and placed tasks of a queue that gets or loses the order */
 
