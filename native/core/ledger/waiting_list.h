@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a job waits in its queue: in which of the two lists, and whether its user has a line of its
- * own there. For the pending jobs and for the users of fair queues, which rely on each other's
- * order.
+ * The place where a job waits in its queue: one of two lists, and in it a line of its user where the
+ * order is fair. For the pending jobs and for the users of such queues, which rely on the same
+ * places.
  */
 #ifndef SK_CORE_LEDGER_WAITING_LIST_H
 #define SK_CORE_LEDGER_WAITING_LIST_H
