@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The place where a job waits in its queue: one of two lists, and in it a line of its user where the
- * order is fair. For the pending jobs and for the users of such queues, which rely on the same
+ * The place where a job waits in its queue: one of two lists, and in it a line of its user where
+ * the order is fair. For the pending jobs and for the users of such queues, which rely on the same
  * places.
  */
 #ifndef SK_CORE_LEDGER_WAITING_LIST_H
