@@ -21,7 +21,7 @@ from stoker.mesh.broker import revoked_keys
 from stoker.mesh.connection import context
 from stoker.mesh.identity import certificate, sealed_json
 from stoker.mesh.wire.cluster_server import ADMIN, ClusterServer, admin_of
-from stoker.native import durable_file
+from stoker.native import durable_file, folder_lock
 from stoker.native.errors import Corrupt, Denied, NotFound, Refused
 
 FORMAT = 15
@@ -530,14 +530,6 @@ def _make_open(*folders: Path) -> None:
             raise Refused(f"{folder} is writable by others", hint=f"chmod 755 {folder}")
 
 
-@contextlib.contextmanager
-def edit_lock(state: StateFolder) -> Iterator[None]:
+def edit_lock(state: StateFolder) -> contextlib.AbstractContextManager[None]:
     """Lock the folder while users or keys change; waits for another editor."""
-    import fcntl
-
-    handle = os.open(state.root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    return folder_lock.held(state.root)

@@ -2,9 +2,8 @@
 """The access of schedulers to their broker's own services, as parts of nats-server.conf.
 
 Pure. A scheduler may count what its broker's connections send, hear of new ones, end one, and have
-the configuration read again. Owns
-that nobody else may: each service is exported to the one account of schedulers and nodes, and in it
-no allow-list but that of schedulers names one.
+the configuration read again. Owns that nobody else may: each service is exported to the one account
+of schedulers and nodes, and in it no allow-list but that of schedulers names one.
 """
 
 from __future__ import annotations

@@ -8,14 +8,12 @@ meanwhile lets the key in early, which does no harm: a flood is found again.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 from collections.abc import Collection
 from pathlib import Path
 
 from stoker.mesh.wire.subjects import PREFIX
-from stoker.native import durable_file
+from stoker.native import durable_file, folder_lock
 
 _NOTE = "# kept out: "
 _ROW = re.compile(
@@ -42,27 +40,12 @@ def read(state: Path) -> str:
 
 def write(state: Path, keys: Collection[str]) -> bool:
     """Have the configuration keep these keys out and no others; return True if that is new."""
-    with _Lock(state):
+    with folder_lock.held(state):  # as all do who change users and keys
         was = read(state)
         now = noted(was, keys)
         if now != was:
             durable_file.replace(_path(state), now.encode())
     return now != was
-
-
-class _Lock:
-    """The lock of all who change the folder's users and keys (`state_folder.edit_lock`)."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._handle = -1
-
-    def __enter__(self) -> None:
-        self._handle = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
 
 
 def _path(state: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes.small_disk import own_disk
-from product_node import PATIENCE_S, STOKER, LiveNode
+from product_node import PATIENCE_S, STOKER, LiveNode, live_node
 
 
 class OtherHost:
@@ -75,3 +75,14 @@ def other_host(here: str, there: str) -> Iterator[OtherHost]:
         yield OtherHost(name)
     finally:
         ip("netns", "delete", name)  # its interface ends, and with it the near one
+
+
+@contextlib.contextmanager
+def first_node(address: str) -> Iterator[LiveNode]:
+    """The node `first`, which other hosts reach and may join at this address of this host."""
+
+    def prepare(made: LiveNode) -> None:
+        made.stoker("cluster", "init", "--address", address, "--name", "first")
+
+    with live_node(prepare=prepare) as live:
+        yield live

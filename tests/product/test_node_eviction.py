@@ -9,9 +9,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from fakes.other_host import OtherHost
+from fakes.other_host import OtherHost, first_node
 from fakes.other_host import other_host as made
-from product_node import PATIENCE_S, LiveNode, live_node, wait_until
+from product_node import PATIENCE_S, LiveNode, wait_until
 
 from stoker.agent.supervise import pids
 from stoker.mesh.wire import schema
@@ -31,10 +31,7 @@ def other_host() -> Iterator[OtherHost]:
 
 @pytest.fixture(scope="module")
 def node(other_host: OtherHost) -> Iterator[LiveNode]:
-    def prepare(made: LiveNode) -> None:
-        made.stoker("cluster", "init", "--address", HERE, "--name", "first")
-
-    with live_node(prepare=prepare) as live:
+    with first_node(HERE) as live:
         yield live
 
 

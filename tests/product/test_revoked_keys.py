@@ -16,9 +16,9 @@ from typing import Any
 import nats
 import nats.errors
 import pytest
-from fakes.other_host import OtherHost
+from fakes.other_host import OtherHost, first_node
 from fakes.other_host import other_host as made
-from product_node import PATIENCE_S, STOKER, LiveNode, live_node, wait_until
+from product_node import PATIENCE_S, STOKER, LiveNode, wait_until
 
 from stoker.agent.state import state_folder
 from stoker.agent.state.gossip_files import SERF
@@ -42,10 +42,7 @@ def other_host() -> Iterator[OtherHost]:
 
 @pytest.fixture(scope="module")
 def node(other_host: OtherHost) -> Iterator[LiveNode]:
-    def prepare(live: LiveNode) -> None:
-        live.stoker("cluster", "init", "--address", HERE, "--name", "first")
-
-    with live_node(prepare=prepare) as live:
+    with first_node(HERE) as live:
         yield live
 
 
