@@ -39,7 +39,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[list[ServerHost]]:
+def hosts() -> Iterator[list[ServerHost]]:
     """Three servers of the earlier build, founded and in step, and a node that keeps it."""
     with three_hosts(NODE) as hosts:
         for host in hosts:
@@ -50,7 +50,12 @@ def servers() -> Iterator[list[ServerHost]]:
         node.stoker("cluster", "join", "--name", NODE, stdin=token)
         node.stoker("up", "--label", f"build={NODE}")
         wait_until(lambda: status(servers[0])["nodes"].get(NODE) == "ready", "the node is ready")
-        yield servers
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def servers(hosts: list[ServerHost]) -> list[ServerHost]:
+    return hosts[:3]
 
 
 @pytest.fixture(scope="module")
@@ -126,10 +131,10 @@ def test_the_earlier_build_halts_after_the_raise_and_comes_back_as_this_one(
 
 
 def test_a_backup_of_the_earlier_build_is_restored_with_its_level(
-    servers: list[ServerHost], backup: Path, tmp_path: Path
+    hosts: list[ServerHost], backup: Path, tmp_path: Path
 ) -> None:
-    """The tests before have written it, and their cluster ends here."""
-    for host in servers:
+    """The tests before have written it, and their cluster ends here, its node as well."""
+    for host in hosts:
         host.stoker("down")
     back = ServerHost("first", 1, tmp_path)
     back.stoker("cluster", "restore", str(backup), "--name", back.name)
